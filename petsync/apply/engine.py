@@ -50,7 +50,7 @@ from petsync.errors import (
     UnavailableError,
 )
 from petsync.models import MAX_ID, ApiResponse, Pet
-from petsync.plan.change import Add, Change, Delete, Update
+from petsync.plan.change import Add, Change, Delete, Tally, Update
 from petsync.plan.fields import content, differing_columns, is_as_expected, normalize, with_fields
 from petsync.plan.lineage import RowRecord, find_added_pets, find_alike
 from petsync.plan.plan import Plan, describe_drift
@@ -1357,7 +1357,7 @@ class _Engine:
         earlier: EarlierResults,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
-        self._changes = plan.changes
+        self._changes, self._tally = plan.changes, Tally.of(plan.changes)
         self._named_ids = {each.pet_id: each.source for each in plan.vacant}
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
@@ -1415,18 +1415,22 @@ class _Engine:
         if self._is_given_up:
             await self._resolve_unknown()
             return
-        if any(map(is_unassigned, self._changes)):
+        if self._tally.unassigned:
             await self._record_known_pets()
         await self._verify_again()
         await self._stopper.wait_for(self._sender.precheck.read_all())
-        await self._run_phase(lambda change: isinstance(change, Add) and not is_unassigned(change))
-        await self._run_phase(is_unassigned)
-        await self._run_phase(lambda change: change.kind == "update")
+        kinds = self._tally.kinds
+        if kinds["add"] > self._tally.unassigned:
+            await self._run_phase(lambda c: isinstance(c, Add) and not is_unassigned(c))
+        if self._tally.unassigned:
+            await self._run_phase(is_unassigned)
+        if kinds["update"]:
+            await self._run_phase(lambda change: change.kind == "update")
         await self._resolve_adds()
         await self._verify_again()
         if self._failures() > self._options.failures_before_deletes:
             self._hold_deletes()
-        else:
+        elif kinds["delete"]:
             await self._run_phase(lambda change: change.kind == "delete")
 
     async def _run_phase(self, belongs: Callable[[Change], bool]) -> None:

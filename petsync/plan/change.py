@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import accumulate
 from typing import ClassVar, Literal, overload
 
@@ -32,6 +34,7 @@ __all__ = [
     "FailedLookup",
     "LongChanges",
     "Snapshot",
+    "Tally",
     "Update",
     "describe_limits",
     "release_of",
@@ -118,6 +121,41 @@ class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
 
 
 Change = Add | Update | Delete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """The numbers of changes of each kind in a plan."""
+
+    kinds: Counter[Kind]
+    """The number of adds, updates and deletes."""
+    fields: Counter[Column]
+    """The number of updates that change each column."""
+    namesakes: int
+    """The number of adds with a namesake."""
+    unassigned: int
+    """The number of adds whose id the service assigns."""
+
+    @classmethod
+    def of(cls, changes: Sequence[Change]) -> Tally:
+        """Return the numbers of these changes."""
+        return changes.tally if isinstance(changes, LongChanges) else cls.count(changes)
+
+    @classmethod
+    def count(cls, changes: Iterable[Change]) -> Tally:
+        """Count the changes."""
+        kinds, fields = Counter[Kind](), Counter[Column]()
+        namesakes = unassigned = 0
+        for change in changes:
+            kinds[change.kind] += 1
+            if isinstance(change, Update):
+                fields.update(change.fields)
+            elif isinstance(change, Add):
+                namesakes += change.namesake is not None
+                unassigned += change.pet_id is None
+        return cls(kinds=kinds, fields=fields, namesakes=namesakes, unassigned=unassigned)
+
+
 _RECENT = 4
 """The number of blocks of `LongChanges` that stay decoded."""
 _block_decoder = msgspec.json.Decoder(tuple[Change, ...])
@@ -161,6 +199,11 @@ class LongChanges(Sequence[Change]):
             return NotImplemented
         pairs = zip(self, other, strict=False)
         return len(self) == len(other) and all(one == another for one, another in pairs)
+
+    @cached_property
+    def tally(self) -> Tally:
+        """The numbers of changes of each kind."""
+        return Tally.count(self)
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the changes as JSON, with commas between them, block by block."""

@@ -23,6 +23,7 @@ from petsync.plan.change import (
     Coverage,
     Delete,
     LongChanges,
+    Tally,
     Update,
 )
 from petsync.plan.fields import (
@@ -927,15 +928,11 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
 
 
 def summary_of(
-    changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _SavedCounts
+    changes: Sequence[Change], conflicts: Iterable[Conflict], plan: _SavedCounts
 ) -> Summary:
     """Return the summary of a plan with these changes and conflicts."""
-    kinds: Counter[str] = Counter()
-    fields: Counter[str] = Counter()
-    for change in changes:
-        kinds[change.kind] += 1
-        if change.kind == "update":
-            fields.update(change.fields)
+    tally = Tally.of(changes)
+    kinds, fields = tally.kinds, tally.fields
     states = Counter(conflict.is_open for conflict in conflicts)
     return Summary(
         adds=kinds["add"],
@@ -1125,7 +1122,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_count(self) -> bool:
         """True if the guard's verdict depends on the number of pets in the store."""
-        kinds = Counter(change.kind for change in self.changes)
+        kinds = Tally.of(self.changes).kinds
         return self.guard.needs_count(
             adds=kinds["add"], updates=kinds["update"], deletes=kinds["delete"]
         )
@@ -1159,7 +1156,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_verdict(self) -> Plan:
         """Return the plan with the guard's verdict on its current contents."""
-        kinds = Counter(change.kind for change in self.changes)
+        tally = Tally.of(self.changes)
+        kinds = tally.kinds
         watched = [
             *refuse_sentinels(self.guard.sentinels, self.sentinels, self.changes),
             *(each for each in self.verdict.refusals if each.of_store),
@@ -1171,14 +1169,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             adds=kinds["add"],
             updates=kinds["update"],
             deletes=kinds["delete"],
-            namesakes=sum(
-                isinstance(each, Add) and each.namesake is not None for each in self.changes
-            ),
-            shifted=[
-                column
-                for column in self.shifted
-                if any(each.kind == "update" and column in each.fields for each in self.changes)
-            ],
+            namesakes=tally.namesakes,
+            shifted=[column for column in self.shifted if tally.fields[column]],
             sentinels=dict.fromkeys(watched),
         )
         return msgspec.structs.replace(self, verdict=verdict)

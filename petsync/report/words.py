@@ -14,7 +14,7 @@ from rich.cells import cell_len, chop_cells, split_graphemes
 
 from petsync._display import count
 from petsync.models import Pet
-from petsync.plan.change import Add, Change, Conflict, Delete, release_of
+from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, release_of
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.options import SEND_SHEET
 from petsync.plan.plan import Plan, Summary, iter_stale_rows
@@ -697,15 +697,21 @@ def name_of(pet: Pet) -> str:
     return make_visible(pet.name) if pet.name else "(no name)"
 
 
-def result_names(plan: Plan) -> tuple[str, ...]:
-    """Return the names of the pets of a run's results, in the order of the results' numbers: first
-    the changes, then the open conflicts, then the blocked rows; "" for a pet without a name.
+def result_names(plan: Plan) -> Callable[[int], str]:
+    """Return a function that returns the name of the pet of a run's result, by the result's number:
+    first the changes have numbers, then the open conflicts, then the blocked rows. The name is ""
+    for a pet without a name, and for another number.
     """
-    return (
-        *(pet_of(change).name or "" for change in plan.changes),
-        *(conflict.name for conflict in plan.open_conflicts),
-        *(row.name for row in plan.blocked),
-    )
+    changes = plan.changes
+    rest: Sequence[Conflict | Blocked] = (*plan.open_conflicts, *plan.blocked)
+
+    def name(number: int) -> str:
+        if number < len(changes):
+            return pet_of(changes[number]).name or ""
+        number -= len(changes)
+        return rest[number].name if number < len(rest) else ""
+
+    return name
 
 
 def sentences(*parts: str) -> str:

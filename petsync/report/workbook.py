@@ -425,7 +425,7 @@ def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
             "" if result.kind == "none" else result.kind,
             _id(result.pet_id),
             _id(result.assigned_id),
-            names[result.number] if result.number < len(names) else "",
+            names(result.number),
             "" if result.kind == "add" else ", ".join(result.fields),
             result.source,
             result.message,

@@ -36,7 +36,6 @@ from petsync.apply.engine import (
     has_unknown,
     is_of_file,
     is_resumable,
-    is_unassigned,
     settle_overruled,
     settle_overtaken,
     settle_superseded,
@@ -59,7 +58,7 @@ from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import rebuild_upload_report
 from petsync.plan.base import SentRun, continue_base, is_from_runs
-from petsync.plan.change import Add, Snapshot
+from petsync.plan.change import Add, Snapshot, Tally
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import (
@@ -446,7 +445,7 @@ def default_results_path(sheet: Sheet) -> Path:
 
 def assigns_ids(plan: Plan) -> bool:
     """Return true if the plan gives ids to rows of the sheet."""
-    return bool(plan.recognised) or any(map(is_unassigned, plan.changes))
+    return bool(plan.recognised) or Tally.of(plan.changes).unassigned > 0
 
 
 def _report_for_sheet(report: Report, sheet: Sheet) -> Report:
@@ -692,7 +691,7 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
     """Return the results for rows without an id that another run of the sheet has added since the
     plan was made, and record them in the journal: the new run does not add these rows again.
     """
-    if plan.undoes or not any(map(is_unassigned, plan.changes)):
+    if plan.undoes or not Tally.of(plan.changes).unassigned:
         return NO_EARLIER_RESULTS
     planned_at, now = datetime.fromisoformat(plan.created), datetime.now(UTC)
     recognised = set(plan.recognised.values())

@@ -477,9 +477,7 @@ class ReportView:
         return self.report.results if view == _ALL else self._group(view)
 
     def row(self, result: Result) -> Row:
-        number = result.number
-        name = self._names[number] if number < len(self._names) else ""
-        return result_row(str(number), result, name)
+        return result_row(str(result.number), result, self._names(result.number))
 
     @property
     def can_resume(self) -> bool:

@@ -43,7 +43,7 @@ from petsync.apply.planfile import read_long_plan, write_long_plan
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
-from petsync.plan.change import Add, Change, Delete, LongChanges, Update
+from petsync.plan.change import Add, Change, Delete, LongChanges, Tally, Update
 from petsync.plan.lineage import (
     Identity,
     RemovedPet,
@@ -569,7 +569,11 @@ def row_payload(plan: Plan) -> bytes:
         for each in (plan.changes if slots else ())
         if isinstance(each, Update) and each.row in slots
     }
-    adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
+    adds = {
+        each.row
+        for each in (plan.changes if Tally.of(plan.changes).unassigned else ())
+        if isinstance(each, Add) and each.pet_id is None
+    }
     held_rows = {each.row for each in plan.conflicts} | {each.row for each in plan.blocked}
     rows = [
         _Row(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 
@@ -224,7 +224,7 @@ def _cause_notes(group: ResultGroup) -> list[Note]:
     return [Note(group.text.meaning, "quiet"), *([Note(cure)] if cure else [])]
 
 
-def _group_details(group: ResultGroup, names: Sequence[str], limit: int | None) -> Details:
+def _group_details(group: ResultGroup, names: Callable[[int], str], limit: int | None) -> Details:
     listing = group.listing
     rows = [_row(result, names) for result in listing.shown]
     return Details(
@@ -234,12 +234,12 @@ def _group_details(group: ResultGroup, names: Sequence[str], limit: int | None) 
     )
 
 
-def _row(result: Result, names: Sequence[str]) -> Row:
+def _row(result: Result, names: Callable[[int], str]) -> Row:
     cells = (
         result.source,
         "" if result.kind == "none" else result.kind,
         "" if result.pet_id is None else str(result.pet_id),
-        names[result.number] if result.number < len(names) else "",
+        names(result.number),
         capital(result.message),
     )
     return Row(cells, words.OUTCOME_MARK[result.outcome])
