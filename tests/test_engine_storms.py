@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import virtual
 from doubles import Double
-from shop import MemoryTarget, lost, plan_of, sheet_saying
+from shop import MemoryTarget, long_plan, lost, plan_of, sheet_saying
 
 from petsync.apply import engine
 from petsync.apply.engine import NO_EARLIER_RESULTS, Recorder, build_earlier_results
@@ -235,12 +236,14 @@ async def one_session(
     return None
 
 
-async def storm(seed: int, *, races: bool = False, admits: bool = True) -> None:
-    """Run one plan with kills and resumes until it is done. A service with `races` may assign an id
-    twice; its profile declares this if `admits`.
+async def storm(seed: int, folder: Path, *, races: bool = False, admits: bool = True) -> None:
+    """Run one plan with kills and resumes until it is done; every other plan is one in Parquet. A
+    service with `races` may assign an id twice; its profile declares this if `admits`.
     """
     luck = random.Random(seed)
     store, plan = some_plan(luck)
+    if luck.randrange(2):
+        plan = long_plan(plan, folder / "plan.parquet")
     target, journal = StormyTarget(store, luck), MemoryJournal()
     target.races, target.assigns_unique_ids = races, not (races and admits)
     for session in range(40):
@@ -260,24 +263,24 @@ async def storm(seed: int, *, races: bool = False, admits: bool = True) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_no_storm_loses_or_doubles_a_pet(part: int) -> None:
+def test_no_storm_loses_or_doubles_a_pet(part: int, tmp_path: Path) -> None:
     """With random faults and kills, resumes bring the store to the plan."""
 
     async def storms() -> None:
         for seed in range(part, ROUNDS, 4):
-            await storm(seed)
+            await storm(seed, tmp_path)
 
     virtual.run(storms())
 
 
 @pytest.mark.parametrize("admits", [True, False])
-def test_no_storm_on_a_service_that_gives_out_ids_twice(admits: bool) -> None:
+def test_no_storm_on_a_service_that_gives_out_ids_twice(admits: bool, tmp_path: Path) -> None:
     """The store reaches the plan even if parallel adds replace each other, whether the profile
     declares it or not.
     """
 
     async def storms() -> None:
         for seed in range(ROUNDS // 4):
-            await storm(seed, races=True, admits=admits)
+            await storm(seed, tmp_path, races=True, admits=admits)
 
     virtual.run(storms())

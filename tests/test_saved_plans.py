@@ -18,12 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from shop import NO_LIMITS, MemoryTarget, error_at, plan_of, sheet_saying
+from shop import NO_LIMITS, MemoryTarget, error_at, long_plan, plan_of, sheet_saying
 from test_engine import carry_out
 from triples import Triple, row_of, triples
 
 import petsync as ps
-from petsync.apply import planfile
 from petsync.cli.run import is_sheet_plan
 from petsync.errors import PetsyncError, PlanError, StalePlanError
 from petsync.models import MAX_ID, Category, Pet, Tag
@@ -77,14 +76,13 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
 
 
 Long = Callable[[Plan], Plan]
-"""Saves a plan in Parquet with two changes in each block, and loads it."""
+"""Saves a plan in Parquet, and loads it."""
 
 
 @pytest.fixture
-def long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Long:
+def long(tmp_path: Path) -> Long:
     """Return a function that returns a plan with `LongChanges`."""
-    monkeypatch.setattr(planfile, "_BLOCK", 2)
-    return lambda plan: Plan.load(plan.save(tmp_path / "long.parquet"))
+    return lambda plan: long_plan(plan, tmp_path / "long.parquet")
 
 
 def saved(store: ps.Store, folder: Path) -> Path:
@@ -181,12 +179,12 @@ class TestTampering:
             if changed != BODY:
                 self.is_refused(changed)
 
-    def test_every_byte_of_parquet(self, long: Long, tmp_path: Path) -> None:
+    def test_every_byte_of_parquet(self, tmp_path: Path) -> None:
         """A plan in Parquet with one byte changed is refused, or is still the same plan: no program
         needs each byte of the format.
         """
         path = tmp_path / "plan.parquet"
-        PLAN.save(path)
+        long_plan(PLAN, path)
         body, refused = path.read_bytes(), 0
         for place in range(0, len(body), 7):
             path.write_bytes(body[:place] + bytes([body[place] ^ 0x41]) + body[place + 1 :])
@@ -334,7 +332,7 @@ class TestFile:
         assert PLAN.save(path) == path
         read = Plan.load(path)
         assert isinstance(read.changes, LongChanges)
-        assert read == PLAN
+        assert (read, long(PLAN)) == (PLAN, PLAN)
         assert {PLAN, read} == {PLAN}
         assert (read.fingerprint, hash(read)) == (PLAN.fingerprint, hash(PLAN))
         assert (read.to_json(), repr(read), read.summary()) == (BODY, repr(PLAN), PLAN.summary())

@@ -6,7 +6,7 @@ it. petsync reads the changes from it block by block: they need not fit into mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,6 @@ _BLOCK = 2_048
 _DAMAGE = (ValueError, LookupError, NotImplementedError)
 """The errors of a damaged file, besides OSError without an errno."""
 
-T = TypeVar("T", Change, Conflict, Blocked)
 R = TypeVar("R", Conflict, Blocked)
 
 
@@ -93,29 +92,41 @@ def is_plan_file(path: str | Path) -> bool:
 # Plans in Parquet.
 
 
-def write_long_plan(plan: Plan, file: IO[bytes]) -> None:
-    """Write the plan as Parquet."""
+def write_long_plan(plan: Plan, file: IO[bytes], block: int = _BLOCK) -> None:
+    """Write the plan as Parquet, with at most `block` changes in each row group."""
     import pyarrow.parquet as pq
 
     rest = msgspec.structs.replace(plan, changes=(), conflicts=(), blocked=())
     saved = msgspec.json.encode({"fingerprint": plan.fingerprint, "plan": rest})
-    blocks = -(-len(plan.changes) // _BLOCK)
+    blocks = -(-len(plan.changes) // block)
     schema = _build_schema().with_metadata({_KEY: saved, _BLOCKS: str(blocks)})
     with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
-        _write_rows(writer, plan.changes, lambda c: c.kind, _name_of, lambda c: c.fields)
-        _write_rows(
-            writer,
-            plan.conflicts,
-            lambda _: "conflict",
-            _name_of,
-            lambda conflict: [clash.column for clash in conflict.clashes],
-        )
-        _write_rows(writer, plan.blocked, lambda _: "blocked", lambda row: row.name, lambda _: ())
-
-
-def _name_of(change: Change | Conflict) -> str | None:
-    pet = change.before or change.after
-    return None if pet is None else pet.name
+        for first in range(0, len(plan.changes), block):
+            changes = plan.changes[first : first + block]
+            pets = [change.after if change.before is None else change.before for change in changes]
+            _write_rows(
+                writer,
+                changes,
+                kinds=[change.kind for change in changes],
+                names=[pet.name for pet in pets],
+                fields=[change.fields for change in changes],
+            )
+        if conflicts := plan.conflicts:
+            _write_rows(
+                writer,
+                conflicts,
+                kinds=["conflict"] * len(conflicts),
+                names=[each.name for each in conflicts],
+                fields=[[clash.column for clash in each.clashes] for each in conflicts],
+            )
+        if rows := plan.blocked:
+            _write_rows(
+                writer,
+                rows,
+                kinds=["blocked"] * len(rows),
+                names=[row.name for row in rows],
+                fields=[()] * len(rows),
+            )
 
 
 def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False) -> Plan:
@@ -215,23 +226,21 @@ def _refusing_damage(where: str) -> Iterator[None]:
 
 def _write_rows(
     writer: pq.ParquetWriter,
-    rows: Sequence[T],
-    kind_of: Callable[[T], str],
-    name_of: Callable[[T], str | None],
-    fields_of: Callable[[T], Sequence[str]],
+    rows: Sequence[Change | Conflict | Blocked],
+    *,
+    kinds: Sequence[str],
+    names: Sequence[str | None],
+    fields: Sequence[Sequence[str]],
 ) -> None:
     import pyarrow as pa
 
-    for first in range(0, len(rows), _BLOCK):
-        block = rows[first : first + _BLOCK]
-        columns = {
-            "kind": map(kind_of, block),
-            "id": (each.pet_id for each in block),
-            "name": map(name_of, block),
-            "row": (each.row for each in block),
-            "source": (each.source for each in block),
-            "fields": map(fields_of, block),
-            "json": (msgspec.json.encode(each).decode() for each in block),
-        }
-        lists = {name: list(values) for name, values in columns.items()}
-        writer.write_table(pa.table(lists, schema=writer.schema))
+    columns = {
+        "kind": kinds,
+        "id": [row.pet_id for row in rows],
+        "name": names,
+        "row": [row.row for row in rows],
+        "source": [row.source for row in rows],
+        "fields": fields,
+        "json": [msgspec.json.encode(row).decode() for row in rows],
+    }
+    writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=len(rows))

@@ -72,7 +72,7 @@ def report_values(report: Report) -> dict[str, Any]:
             }
             for group in results_by_cause(report, 0)
         ],
-        "results": report.results,
+        "results": tuple(report.results),
     }
 
 
@@ -128,7 +128,7 @@ def rehearsal_json(rehearsal: Rehearsal) -> bytes:
         "stopped": report.stopped,
         "counts": report.counts,
         "statuses": rehearsal.by_status().to_dict("index"),
-        "results": report.results,
+        "results": tuple(report.results),
         "unexpected": _records(rehearsal.unexpected),
         "again": _second_plan(rehearsal.again, rehearsal),
         "why_not_again": rehearsal.why_not_again,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import pandas as pd
 from doubles import Double
 
 from petsync.apply.engine import Target
+from petsync.apply.planfile import write_long_plan
 from petsync.errors import NotFoundError, TransportError
 from petsync.models import ApiResponse, Pet
 from petsync.plan.change import Coverage, Snapshot
@@ -101,6 +103,13 @@ def error_at(row: int, column: str = "status", rule: str = "status-unknown") -> 
 def plan_of(pets: Iterable[Pet], sheet: Sheet, **more: Any) -> Plan:
     """Return the plan of `decided_of`."""
     return decided_of(pets, sheet, **more).plan
+
+
+def long_plan(plan: Plan, path: Path) -> Plan:
+    """Save the plan in Parquet, a few changes in each block, and return the plan in the file."""
+    with path.open("wb") as file:
+        write_long_plan(plan, file, 3)
+    return Plan.load(path)
 
 
 def decided_of(

@@ -12,6 +12,7 @@ from crash.ledger import FINAL, ledger, runs
 from crash.running import Nursery, Running
 from crash.service import Service
 from crash.story import Story, collect_contents, content, story
+from shop import long_plan
 
 from petsync.apply.planfile import save_plan
 
@@ -50,7 +51,12 @@ class Round:
         self.kills = rng.choice((1, 1, 1, 2, 3))
         self.state = self.folder / "state"
         self.service = Service(self.nursery, self.folder, self.story.before.values(), self.profile)
-        save_plan(self.story.plan(self.service.url, self.profile), self.folder / "plan.json")
+        plan = self.story.plan(self.service.url, self.profile)
+        self.plan = self.folder / rng.choice(("plan.json", "plan.parquet"))
+        if self.plan.suffix == ".json":
+            save_plan(plan, self.plan)
+        else:
+            long_plan(plan, self.plan)
 
     def play(self) -> None:
         """Kill and resume the run until it is done, then compare store and journal with the
@@ -85,7 +91,7 @@ class Round:
         to += ["--settle", SETTLE]
         begun = runs(self.state)
         if not begun:
-            args = ["apply", "plan.json", "--yes", *self.options, *to]
+            args = ["apply", self.plan, "--yes", *self.options, *to]
         else:
             args = ["resume", *begun, *to]
         return self.nursery(*args, folder=self.folder, fresh=fresh)
