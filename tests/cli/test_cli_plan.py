@@ -173,10 +173,53 @@ def test_output_that_cannot_be_written(shell: Shell, box: Sandbox, name: str) ->
     done = shell("plan", _sheet(CHANGED), *to(box), "-o", name)
     assert done.code == 64
     assert name in done.err
-    assert "." in name[-5:] or ".json, .html, .htm, .xlsx, .md, .txt" in " ".join(done.err.split())
+    endings = ".json, .parquet, .html, .htm, .xlsx, .md, .txt"
+    assert "." in name[-5:] or endings in " ".join(done.err.split())
     assert not Path("x.pdf").exists()
     assert Path("pipe.json").is_fifo()
     assert not box.requests
+
+
+def test_a_plan_in_parquet_is_the_plan(shell: Shell, box: Sandbox) -> None:
+    """A plan in Parquet is rehearsed and applied as one in JSON, once, and its run is resumed and
+    undone like any.
+    """
+    before = box.pets()
+    sheet = _sheet(CHANGED + "x,y,sold\n")
+    done = shell("plan", sheet, *to(box), "-o", "p.parquet", "-o", "p.json")
+    assert (done.code, load_plan("p.parquet")) == (0, load_plan("p.json"))
+    assert shell("rehearse", "p.parquet", *to(box)).code == 3
+    applied = shell("apply", "p.parquet", *to(box), "--yes", "--json")
+    assert applied.code == 3, applied.err
+    assert [each["outcome"] for each in applied.json["results"]] == [
+        "applied",
+        "applied",
+        "needs fixing",
+    ]
+    assert shell("apply", "p.json", *to(box), "--yes").code == 5
+    assert "2 applied" in shell("resume", applied.json["run_id"], *to(box)).out
+    names = [pet.name for pet in box.pets()]
+    assert {"Max", "New"} < {*names}
+    assert shell("undo", *to(box), "-o", "undo.parquet").code == 0
+    assert shell("apply", "undo.parquet", *to(box), "--yes").code == 0
+    assert box.pets() == before
+
+
+def test_parquet_files_that_are_no_plans_stay(shell: Shell, box: Sandbox) -> None:
+    """-o replaces no Parquet file other than a plan, and puts no plan among a sheet's files."""
+    sheet = _sheet(CHANGED)
+    shell("export", "pets.parquet", *to(box))
+    exported = Path("pets.parquet").read_bytes()
+    done = shell("plan", sheet, *to(box), "-o", "pets.parquet")
+    assert (done.code, "is not a plan" in done.err) == (64, True)
+    assert Path("pets.parquet").read_bytes() == exported
+    assert shell("export", "big", "--format", "parquet", *to(box)).code == 0
+    for files, target in (("big", "big/p.parquet"), ("big/*.parquet", "big/p.parquet")):
+        done = shell("plan", files, *to(box), "-o", target)
+        assert (done.code, "a part of the sheet" in done.err) == (64, True)
+        assert not Path(target).exists()
+    assert shell("plan", "big", *to(box), "-o", "p.parquet").code == 0
+    assert shell("plan", "big", *to(box), "-o", "p.parquet").code == 0
 
 
 def test_plan_as_text_and_through_links(shell: Shell, box: Sandbox) -> None:
