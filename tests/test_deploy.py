@@ -232,6 +232,59 @@ def test_kubernetes_knows_the_codes(cluster: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
+def dask_pods() -> dict[str, Any]:
+    """Return the pods of the Kubernetes file for Dask, by the name of their container."""
+    text = (DEPLOY / "kubernetes" / "dask.yaml").read_text("utf-8")
+    objects = [each for each in yaml.safe_load_all(text) if each["kind"] != "Service"]
+    specs = [each["spec"]["template"]["spec"] for each in objects]
+    return {spec["containers"][0]["name"]: spec for spec in specs}
+
+
+def test_kubernetes_workers_know_no_secret(dask_pods: dict[str, Any]) -> None:
+    """All pods of the cluster have the same image and see the same folder; only the pod that reads
+    the store knows the token.
+    """
+    assert [*dask_pods] == ["scheduler", "worker", "petsync"]
+    containers = {name: pod["containers"][0] for name, pod in dask_pods.items()}
+    for pod, container in zip(dask_pods.values(), containers.values(), strict=True):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert (container["image"], container["volumeMounts"], pod["volumes"]) == (
+            containers["petsync"]["image"],
+            containers["petsync"]["volumeMounts"],
+            dask_pods["petsync"]["volumes"],
+        )
+    assert [name for name, each in containers.items() if "envFrom" in each] == ["petsync"]
+    env = {each["name"]: each["value"] for each in containers["petsync"]["env"]}
+    assert env["TMPDIR"] == "/shared"
+
+
+def test_kubernetes_commands_for_dask_exist(dask_pods: dict[str, Any]) -> None:
+    """petsync and Dask know the commands and the options of the pods, and all use one address."""
+    args = dask_pods["petsync"]["containers"][0]["args"]
+    with click.Context(cli) as group:
+        command = cli.get_command(group, args[0])
+    assert command is not None
+    context = command.make_context(args[0], args[1:])
+    assert context.params["sheet"] == Path("/shared/big")
+    commands = {
+        name: dask_pods[name]["containers"][0]["command"] for name in ("scheduler", "worker")
+    }
+    address = args[args.index("--dask") + 1]
+    assert address in commands["worker"]
+    assert commands["scheduler"][commands["scheduler"].index("--port") + 1] in address
+    for each in commands.values():
+        subprocess.run(
+            [sys.executable, "-m", *each, "--help"], check=True, stdout=subprocess.DEVNULL
+        )
+
+
+@pytest.fixture(scope="module")
 def workflow() -> Any:
     """Return the workflow; YAML 1.1 reads its key `on` as true."""
     text = (DEPLOY / "github-actions" / "reconcile.yml").read_text("utf-8")
