@@ -550,7 +550,7 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
     "--faults",
     default="",
     metavar="SPEC",
-    help="Make requests to the copy fail, as `petsync serve` does: see the example.",
+    help="Make some requests to the copy fail. SPEC is as for `petsync serve --faults`.",
 )
 @click.option("--seed", type=int, metavar="N", help="Decides which requests fail.  [0]")
 @click.option(

@@ -1,4 +1,4 @@
-"""The eight operations of the interface, one method each."""
+"""The eight operations of the service, one method each."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class AsyncApi:
         await self.session.send(operations.delete_pet(pet_id, api_key=key, profile=self._profile))
 
     async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:
-        """Return the pets with one of the statuses, each once. In the interface, the query
-        parameter of this operation is deprecated.
+        """Return the pets with one of the statuses, each once. The service's API definition marks
+        the query parameter as deprecated.
         """
         return await self._find(operations.find_pets_by_status, status)
 

@@ -335,8 +335,8 @@ def _sample_quality(pet: Pet) -> tuple[bool, bool, bool]:
 
 # examine: the checks of a service.
 #
-# docs/profiles.md explains what the interface leaves open. What only a write could show is listed
-# as not tested.
+# docs/profiles.md explains what the API definition leaves open. What only a write could show is
+# listed as not tested.
 
 
 _LIMITS = ("retry-after", "ratelimit", "x-ratelimit", "x-rate-limit")

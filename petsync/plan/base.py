@@ -390,8 +390,8 @@ class RowComparison:
         return found
 
     def _build_sheet_pet(self, pet: Pet, row: int, last: Pet | None, base: Base) -> Pet:
-        """Return a pet of the base as the sheet has it. `last` has the sheet's previous values:
-        they count for a category that differs from the store, and in missing columns.
+        """Return a pet of the base with its values in the sheet. `last` has the sheet's previous
+        values: they are used for a category that differs from the store's, and for missing columns.
         """
         if "category" in self.differing.get(row, ()):
             pet = pet if last is None else with_fields(pet, last, ("category",))

@@ -873,7 +873,7 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
 
 
 def _texts(pet: Pet) -> list[tuple[Unit, str | None]]:
-    """Return each text of the pet with its column."""
+    """Return the pet's name, status, category name and tag names, each with its column."""
     texts: list[tuple[Unit, str | None]] = [("name", pet.name), ("status", pet.status)]
     if pet.category is not None:
         texts.append(("category", pet.category.name))

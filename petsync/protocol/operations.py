@@ -242,7 +242,7 @@ def _starts_as_page(body: bytes) -> bool:
     return body[:200].lstrip().lower().startswith(_PAGE_STARTS)
 
 
-# The eight operations of the interface, each as a Call. The profile determines the form of
+# The eight operations of the service, each as a Call. The profile determines the form of
 # parameters and bodies (docs/profiles.md).
 
 

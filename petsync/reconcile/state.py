@@ -1210,10 +1210,11 @@ def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
 
 
 def find_pets_added_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
-    """Return the pets in no row that were added with or after the oldest lost version.
+    """Return the pets in no row that are in the base of a later version, but not in that of the
+    oldest version that the sheet does not contain.
 
-    A version is lost if the sheet has none of its values and none of later versions. Such a sheet
-    is older than these pets, so their rows are not missing.
+    The sheet does not contain a version if it has no value that this version or a later one wrote.
+    Such a sheet is older than these pets, so their rows are not missing.
     """
     later: list[Version] = []
     for version in reversed(versions):

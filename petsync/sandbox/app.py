@@ -181,7 +181,7 @@ def application(service: Service, *, hosts: tuple[str, ...] = ("*",)) -> ASGIApp
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """One operation of the interface. It counts its requests, checks their permissions, and applies
+    """One operation of the service. It counts its requests, checks their permissions, and applies
     the faults.
     """
 

@@ -176,7 +176,7 @@ def _name(element: ET.Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-# How the sandbox behaves where the interface leaves a choice.
+# How the sandbox behaves where the API definition leaves a choice.
 #
 # This is independent of `ServiceProfile` on purpose: if client and server disagree, a test fails.
 

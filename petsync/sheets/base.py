@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from petsync._display import count
+from petsync._display import count, type_name
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
 from petsync.sheets.files import Source
@@ -66,7 +66,7 @@ def choose_base(data: Any, given: BaseChoice) -> Base | None:
     if isinstance(chosen, Base):
         return chosen
     if given is not None:
-        raise TypeError(f"a base is a Base, a Snapshot or False, not {type(given)}")
+        raise TypeError(f"base must be a Base, a Snapshot, False or None, not {type_name(given)}")
     return data.base if isinstance(data, Sheet) else None
 
 

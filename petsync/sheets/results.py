@@ -539,8 +539,8 @@ def _has_content(path: Path) -> bool:
 
 
 def _describe_edits(sheet: Sheet) -> str:
-    """Return the difference between the sheet and petsync's export, as a clause; "" if there is
-    none.
+    """Return, as a clause, why the sheet is not an unedited export of petsync; "" if nothing shows
+    that. Without a base, edits are not detected.
     """
     if sheet.base_refused and not sheet.base_refused.endswith(INTERRUPTED):
         return sheet.base_refused
