@@ -52,9 +52,10 @@ def main(sizes: list[int]) -> None:
 def build(folder: Path, pets: int) -> None:
     """Write the snapshot `store`, and the edited export `sheet`."""
     (folder / "store").mkdir()
-    with PartWriter(folder / "rows", PARTS) as writer:
-        for start in range(1, pets + 1, CHUNK):
-            writer.write(make_pets(start, min(start + CHUNK, pets + 1)))
+    writer = PartWriter(folder / "rows", PARTS)
+    for start in range(1, pets + 1, CHUNK):
+        writer.write(make_pets(start, min(start + CHUNK, pets + 1)))
+    writer.close()
     parts = tuple(
         write_part(folder / "store" / f"part-{n:05d}.parquet", writer.read(n).sort_by("id"))
         for n in range(PARTS)
