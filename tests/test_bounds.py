@@ -116,6 +116,19 @@ def test_a_list_has_a_bound_of_its_own() -> None:
     assert "max_answer_mb" in failed.value.hint
 
 
+@pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport])
+def test_a_length_above_the_bound_is_not_waited_for(
+    transport: type[httpx.AsyncHTTPTransport] | None,
+) -> None:
+    """An answer whose header states too many bytes is refused before they arrive."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16000001\r\n\r\n{"
+    with (
+        ScriptedServer(head) as server,
+        pytest.raises(ResponseError, match="exceeds the limit of 16 MB"),
+    ):
+        do(get, server.url, transport=transport)
+
+
 def test_a_photo_has_a_bound() -> None:
     """A photo of more than 64 MB is refused."""
     with (

@@ -337,6 +337,9 @@ async def _read_body(
     if the body cannot be decompressed.
     """
     limit = _max_size(head, size)
+    stated = head.headers.get("content-length", "")
+    if _is_success(head) and stated.isdecimal() and int(stated) > limit:
+        raise _build_too_long_error(size)  # Nothing of the body is read.
     decoder = _decoder(head.headers.get("content-encoding", ""))
     reader = new_reader(head) if new_reader is not None and _is_success(head) else None
     # This needs half the memory of a list of the pieces that is joined.
@@ -368,8 +371,12 @@ def _max_size(head: Response, size: int) -> int:
 def _truncate(content: bytes, head: Response, size: int) -> bytes:
     """Return the beginning of an error response. Raises TooLongError for a successful response."""
     if _is_success(head):
-        raise TooLongError(f"{size / 1e6:,.0f} MB")
+        raise _build_too_long_error(size)
     return content[: _max_size(head, size)]
+
+
+def _build_too_long_error(size: int) -> TooLongError:
+    return TooLongError(f"{size / 1e6:,.0f} MB")
 
 
 class _Decoder:
