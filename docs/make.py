@@ -134,13 +134,15 @@ def main() -> None:
 def plan_schema() -> str:
     """Return the JSON Schema of a saved plan, from the plan's types."""
     types = msgspec.json.schema(Plan)["$defs"]
-    # A saved plan has every field, and an unknown field is not allowed in this format.
+    # A saved plan has every field, except `files`; and an unknown field is not allowed in this
+    # format.
     for name, type_ in types.items():
         fields: dict[str, Any] = type_["properties"]
         types[name] = _closed(
             {each: _without_defaults(field) for each, field in fields.items()},
             title=name,
         )
+    types["Plan"]["required"].remove("files")
     types["Plan"]["properties"]["format"] = {"const": PLAN_FORMAT}
     fingerprint = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
     schema = {

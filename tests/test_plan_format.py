@@ -34,12 +34,13 @@ FULL = Pet(
 
 
 def full_plan() -> Plan:
-    """Return a plan that uses every type."""
+    """Return a plan with every type and field."""
     return replace(
         small_plan(),
         changes=(*small_plan().changes, replace(UPDATE, before=FULL)),
         conflicts=(*small_plan().conflicts, CLASHING),
         coverage=Coverage(("available",), (SILENT,)),
+        files=("a.csv", "b.csv"),
         undoes="20261120-093100-4f2a",
         recognised={3: 7},
         slots={3: Slot(above=2, row_pet=FULL, run="20261120-093100-4f2a", on="2026-11-20")},

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from petsync.sandbox import Sandbox
 from petsync.scale.parts import BASE_FOLDER
 from petsync.sheets.base import base_of
 from petsync.sheets.read import sheet_from_frame
+from petsync.table.sheet import FILE_ROWS
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +104,14 @@ def write_parts(frame: pd.DataFrame, folder: Path, files: int) -> None:
         pq.write_table(table.slice(number * step, step), folder / f"{number:02d}.parquet")
 
 
+def numbered(folder: Path) -> dict[str, Any]:
+    """The numbers of all rows in the Parquet files of a folder, and the names of the files."""
+    paths = sorted(folder.glob("*.parquet"))
+    rows = [np.arange(len(pq.read_table(path))) + 1 for path in paths]
+    numbers = [number * FILE_ROWS + each for number, each in enumerate(rows)]
+    return {"numbers": np.concatenate(numbers), "files": [path.name for path in paths]}
+
+
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Executor]:
     with ThreadPoolExecutor(2) as executor:
@@ -139,7 +149,7 @@ def test_the_plan_of_parts_is_that_of_the_whole(
             ],
             ignore_index=True,
         )
-        sheet = sheet_from_frame(table, first=1)
+        sheet = sheet_from_frame(table, **numbered(folder))
         whole = store.plan(replace(sheet, base=base_of(exported)) if has_base else sheet, **options)
         plan = store.plan(folder, executor=threads, **options)
     assert contents(plan) == contents(whole)
@@ -196,7 +206,7 @@ def test_cells_in_any_form_are_compared_as_in_memory(
     for number, table in enumerate(tables):
         pq.write_table(table, folder / f"{number}.parquet")
     frame = pa.concat_tables(tables).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-    sheet = replace(sheet_from_frame(frame, first=1), source=str(folder))
+    sheet = replace(sheet_from_frame(frame, **numbered(folder)), source=str(folder))
     with (
         Sandbox(pets=pets) as box,
         ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,

@@ -1898,6 +1898,7 @@ def _build_plan(
         source=sheet.source,
         tab=sheet.tab,
         places={name: at for name, at in sheet.columns.items() if name in COLUMNS},
+        files=sheet.files or msgspec.UNSET,
         source_digest=sheet.digest,
         columns=dict(sheet.mapping),
         encoding=sheet.encoding,

@@ -984,6 +984,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The worksheet, "" for CSV."""
     places: Mapping[str, str] = {}
     """The letters or numbers of the sheet's columns, by name."""
+    files: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The names of the files of a sheet in several files, unset for any other sheet."""
     source_digest: str = ""
     """The SHA-256 of the sheet's file, "" without a file."""
     columns: Mapping[str, str] = {}
@@ -1278,10 +1280,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         place = self.places.get(column)
         if change.row is None or place is None:
             return change.source
-        return cell_address(self.tab, place, change.row)
+        return self._cell(change.row, column)
 
     def _cell(self, row: int, column: Column) -> str:
-        return cell_address(self.tab, self.places.get(column, ""), row)
+        return cell_address(self.tab, self.places.get(column, ""), row, self.files or ())
 
     def to_json(self) -> bytes:
         """Return the plan as the content of a file: one JSON object with its fingerprint."""

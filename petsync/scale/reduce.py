@@ -29,10 +29,14 @@ from petsync.sheets.headers import ACTION
 from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.lists import Items, flatten
 
-__all__ = ["KEY", "ROW", "PartFiles", "Reduced", "Wanted", "find_named", "reduce_part"]
+__all__ = ["KEY", "ORDER", "ROW", "PartFiles", "Reduced", "Wanted", "find_named", "reduce_part"]
 
 ROW = "petsync row"
-"""The sheet's column with the number of the row."""
+"""The sheet's column with the number of the row, see FILE_ROWS."""
+ORDER = "petsync order"
+"""The sheet's column with the position of the row in its file, plus FILE_ROWS for each file before
+it. Unlike ROW, it has no gaps within a file.
+"""
 KEY = "petsync id"
 """The sheet's column with the id as int64."""
 _IDENTIFYING = ("id", "name", "photo_urls")
@@ -69,7 +73,7 @@ class Wanted:
     ids: frozenset[int] = frozenset()
     """Their ids."""
     rows: frozenset[int] = frozenset()
-    """The numbers of their rows."""
+    """Their rows, by ORDER."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +121,7 @@ def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
     """
     sides = (files.store,) if files.base is None else (files.store, files.base)
     rows, pets, base = read_rows(files.sheet), SCHEMA.empty_table(), SCHEMA.empty_table()
-    chosen = _select(rows, ROW, pa.array([*wanted.rows], pa.int64()))
+    chosen = _select(rows, ORDER, pa.array([*wanted.rows], pa.int64()))
     ids = pa.concat_arrays([_combine(chosen[KEY]), *(_find_wanted(side, wanted) for side in sides)])
     if len(ids):
         pets = _select(read_part(*files.store), "id", ids)

@@ -16,16 +16,18 @@ import pyarrow.types as types
 
 from petsync.errors import SheetError
 from petsync.scale.parts import PartWriter
-from petsync.scale.reduce import KEY, ROW
+from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.sheets.files import PARQUET
 from petsync.sheets.headers import ACTION, Mapper, check_mapping
 from petsync.sheets.read import sheet_from_frame
 from petsync.table.options import ReadOptions
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import FILE_ROWS, Sheet
 
 __all__ = ["SheetFiles", "SplitFiles", "SplitTask", "find_files", "split_files"]
 
 _TEXT_COLUMNS = frozenset({"name", "status", "category", ACTION})
+_ADDED = [ROW, ORDER, KEY]
+"""The columns that are added to those of the files."""
 _BATCH_ROWS = 1 << 16
 _EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
 """The number below which a float type represents all whole numbers."""
@@ -59,7 +61,7 @@ class SheetFiles:
     files: Sequence[Path]
     """The files, in order."""
     schema: pa.Schema
-    """The columns, with ROW and KEY."""
+    """The columns, with those in _ADDED."""
     columns: Mapping[str, str]
     """The header of each canonical column that the sheet has."""
 
@@ -71,9 +73,9 @@ class SheetFiles:
         files = [each.absolute() for each in find_files(path)]
         headers = _read_headers(files)
         names = [field.name for field in headers]
-        if len({*names, ROW, KEY}) < len(names) + 2:
+        if len({*names, *_ADDED}) < len(names) + len(_ADDED):
             raise SheetError(
-                f"{path} has two columns with the same name, or one named {ROW!r} or {KEY!r}",
+                f"{path} has two columns with the same name, or one named {', '.join(_ADDED)}",
                 hint="Rename the column.",
             )
         mapper = Mapper.of(str(path), {**options.defaults, **options.mapping})
@@ -94,22 +96,26 @@ class SheetFiles:
                     f"{path}: the column {columns[column]} has values of type {kind}, not texts",
                     hint="Write it with texts.",
                 )
-        schema = headers.append(pa.field(ROW, pa.int64())).append(pa.field(KEY, pa.int64()))
+        schema = pa.schema([*headers, *((name, pa.int64()) for name in _ADDED)])
         return cls(source=str(path), files=files, schema=schema, columns=columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the files in addresses; () if the source is a single file."""
+        is_single = self.files[0] == Path(self.source).absolute()
+        return () if is_single else tuple(path.name for path in self.files)
 
     def tasks(self, groups: int, folder: Path, parts: int) -> list[SplitTask]:
         """Return at most `groups` tasks that split the files into `parts`, each with consecutive
         files and its own folder in `folder`.
         """
-        rows = [_open(path).metadata.num_rows for path in self.files]
-        starts = [1, *(1 + int(end) for end in np.cumsum(rows))]
         count = min(groups, len(self.files))
         bounds = [round(n * len(self.files) / count) for n in range(count + 1)]
         return [
             SplitTask(
                 sheet=self,
+                first=first,
                 files=self.files[first:end],
-                start=starts[first],
                 folder=folder / str(number),
                 parts=parts,
             )
@@ -121,7 +127,7 @@ class SheetFiles:
     ) -> Sheet:
         """Return the sheet of these rows out of a `total`. `statuses` are those of the store."""
         rows = rows.sort_by(ROW)
-        frame = rows.drop_columns([ROW, KEY]).to_pandas(types_mapper=_TYPES.get)
+        frame = rows.drop_columns(_ADDED).to_pandas(types_mapper=_TYPES.get)
         sheet = sheet_from_frame(
             frame,
             mapping=options.mapping,
@@ -129,6 +135,7 @@ class SheetFiles:
             statuses=options.statuses,
             known_statuses=[*options.known_statuses, *statuses],
             numbers=rows[ROW].to_numpy(),
+            files=self.names,
         )
         return replace(sheet, source=self.source, agreeing=total - len(rows))
 
@@ -138,9 +145,9 @@ class SplitTask:
     """Some files of a sheet to split."""
 
     sheet: SheetFiles
+    first: int
+    """The position of the first of these files among all files."""
     files: Sequence[Path]
-    start: int
-    """The number of the first row."""
     folder: Path
     """The folder for the parts, which must not exist."""
     parts: int
@@ -155,31 +162,33 @@ class SplitFiles:
     """The temporary file of each part."""
     unnumbered: pa.Table
     """The rows without an id, or with one that needs a careful look."""
-    rows: int
-    """The number of all rows."""
+    rows: Sequence[int]
+    """The number of rows of each file."""
 
 
 def split_files(task: SplitTask) -> SplitFiles:
-    """Split the rows of some files into temporary files. Rows are numbered over all files of the
-    sheet.
-    """
+    """Split the rows of some files into temporary files."""
     schema, header = task.sheet.schema, task.sheet.columns["id"]
     lacking = [schema.empty_table()]
-    number = task.start
+    counts = []
     writer = PartWriter(task.folder, task.parts, schema, KEY)
-    for batch in _iter_batches(task.files):
-        keys = _read_keys(batch[header])
-        numbers = pa.array(np.arange(number, number + len(batch)))
-        table = batch.append_column(ROW, numbers).append_column(KEY, keys)
-        writer.write(table)
-        if keys.null_count:
-            lacking.append(table.filter(keys.is_null()).cast(schema))
-        number += len(batch)
+    for number, path in enumerate(task.files, task.first):
+        start = place = number * FILE_ROWS
+        for batch in _iter_batches(path):
+            keys = _read_keys(batch[header])
+            order = np.arange(place, place + len(batch))
+            table = batch.append_column(ROW, pa.array(order + 1))
+            table = table.append_column(ORDER, pa.array(order)).append_column(KEY, keys)
+            writer.write(table)
+            if keys.null_count:
+                lacking.append(table.filter(keys.is_null()).cast(schema))
+            place += len(batch)
+        counts.append(place - start)
     writer.close()
     return SplitFiles(
         parts=writer.files,
         unnumbered=pa.concat_tables(lacking),
-        rows=number - task.start,
+        rows=counts,
     )
 
 
@@ -213,10 +222,9 @@ def _open(path: Path) -> pq.ParquetFile:
         ) from None
 
 
-def _iter_batches(files: Sequence[Path]) -> Iterator[pa.Table]:
-    for path in files:
-        for batch in _open(path).iter_batches(_BATCH_ROWS):
-            yield pa.Table.from_batches([batch])
+def _iter_batches(path: Path) -> Iterator[pa.Table]:
+    for batch in _open(path).iter_batches(_BATCH_ROWS):
+        yield pa.Table.from_batches([batch])
 
 
 def _read_keys(cells: pa.ChunkedArray) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.table.cells import BLANKS
-from petsync.table.sheet import Correction
+from petsync.table.sheet import Correction, cell_address
 
 __all__ = [
     "ROW_NUMBER",
@@ -359,6 +359,12 @@ class Grid:
     """The positions of a DataFrame's rows whose category is an empty text."""
     since_1904: bool = False
     """Whether the workbook uses the 1904 date system."""
+    files: Sequence[str] = ()
+    """The names of the files of a sheet in several files."""
+
+    def address(self, place: str, row: int) -> str:
+        """Return the address of the cell in the column at `place` and the row with this number."""
+        return cell_address(self.tab, place, row, self.files)
 
     def without_blank_rows(self) -> Grid:
         """Return the grid without the rows in which every cell is blank."""

@@ -71,7 +71,7 @@ from petsync.table.cells import (
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, texts, unique_texts
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
-from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_of
+from petsync.table.sheet import Correction, Sheet, frame_of, rows_of
 
 __all__ = [
     "Origin",
@@ -173,7 +173,7 @@ class _GridEditor:
             return "The sheet has no row below its header."
         first, last = int(self.grid.rows[0]), int(self.grid.rows[-1])
         places = list(self.names)
-        example = cell_address(self.grid.tab, places[0], first)
+        example = self.grid.address(places[0], first)
         kind, columns = ("rows", "columns") if self.grid.tab else ("lines", "columns")
         return (
             f"The sheet's {kind} are {first} to {last}, its {columns} {', '.join(places[:12])}"
@@ -251,7 +251,7 @@ class _GridEditor:
     def _correction(self, at: int, position: int, text: str) -> Correction:
         place, row = self.grid.places[position], int(self.grid.rows[at])
         return Correction(
-            address=cell_address(self.grid.tab, place, row),
+            address=self.grid.address(place, row),
             row=row,
             column=self.names[place],
             before=self.grid.columns[position].text[at].as_py(),
@@ -512,6 +512,7 @@ class _SheetReader:
             },
             header_row=self.grid.header_row,
             tabs=tuple(self.grid.tabs),
+            files=tuple(self.grid.files),
             digest=origin.digest,
             corrections=tuple(self.grid.corrections),
         )
@@ -648,16 +649,17 @@ def sheet_from_frame(
     known_statuses: Collection[str] = (),
     first: int = 0,
     numbers: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+    files: Sequence[str] = (),
 ) -> Sheet:
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
     list empties the field.
 
-    Rows are numbered from `first`, by position, or have the given `numbers`. A named level of the
-    index, except `row`, is a column, so a DataFrame indexed by id has ids. A list in `tags`
-    contains `Tag` values or names; a text instead of a list is parsed as in a cell. In the frame of
-    a sheet, "[clear]" empties the `category`; in any other DataFrame, it is an ordinary text in
-    `name` and `category`. `mapping` maps headers that must exist to columns, `defaults` headers
-    that may be missing.
+    Rows are numbered from `first`, by position, or have the given `numbers`, which may be those of
+    several `files`. A named level of the index, except `row`, is a column, so a DataFrame indexed
+    by id has ids. A list in `tags` contains `Tag` values or names; a text instead of a list is
+    parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`; in any other
+    DataFrame, it is an ordinary text in `name` and `category`. `mapping` maps headers that must
+    exist to columns, `defaults` headers that may be missing.
 
     Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
     missing, or a value has a type that its column does not accept.
@@ -690,6 +692,7 @@ def sheet_from_frame(
         ],
         places=header,
         emptied=_find_emptied(frame, column_of_header),
+        files=files,
     )
     sheet = validate_grid(grid, Origin(_FRAME_NAME), columns, (statuses, known_statuses))
     return replace(sheet, mapping=present_headers(columns, header))

@@ -27,14 +27,23 @@ from petsync.plan.change import Snapshot
 from petsync.plan.fields import Usage, normalize
 from petsync.scale.executors import Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
-from petsync.scale.reduce import KEY, ROW, PartFiles, Reduced, Wanted, find_named, reduce_part
+from petsync.scale.reduce import (
+    KEY,
+    ORDER,
+    ROW,
+    PartFiles,
+    Reduced,
+    Wanted,
+    find_named,
+    reduce_part,
+)
 from petsync.scale.sheets import SheetFiles, SplitFiles, split_files
 from petsync.scale.snapshot import PARTS, snapshot_to
 from petsync.store.runs import History
 from petsync.table.arrow import PetTable, sorted_by_id
 from petsync.table.base import Base
 from petsync.table.options import ReadOptions
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import FILE_ROWS, Sheet
 
 __all__ = ["FolderComparer"]
 
@@ -150,7 +159,10 @@ class _Whole:
         workers: Workers,
     ) -> None:
         self._store, self._files, self._split = store, files, split
-        self._total = sum(each.rows for each in split)
+        counts = [rows for each in split for rows in each.rows]
+        self._starts = np.cumsum([0, *counts])
+        """The position of each file's first row among the rows of all files, and their number."""
+        self._total = int(self._starts[-1])
         self._base, self._options = base, options
         self._parts, self._workers = parts, workers
         self._found: list[Reduced] = []
@@ -203,18 +215,21 @@ class _Whole:
         return found
 
     def _find_neighbours(self, sheet: Sheet) -> frozenset[int]:
-        """Return the numbers of the nearest rows above and below the rows without a usable id, as
-        far as these neighbours agree with their pets.
+        """Return, by ORDER, the nearest rows above and below the rows without a usable id, as far
+        as these neighbours agree with their pets.
         """
-        here = self._rows[ROW].to_numpy()
         frame = sheet.rows
         has_id = frame.index[frame["id"].notna()] if "id" in frame else frame.index[:0]
-        lacking = np.sort(np.setdiff1d(here, has_id))
-        is_start = np.diff(lacking, prepend=-1) > 1
+        files, positions = np.divmod(self._rows[ORDER].to_numpy(), FILE_ROWS)
+        here = self._starts[files] + positions
+        lacking = np.sort(here[~np.isin(self._rows[ROW].to_numpy(), has_id)])
+        is_start = np.diff(lacking, prepend=-2) > 1
         is_end = np.diff(lacking, append=self._total + 2) > 1
         around = np.concatenate((lacking[is_start] - 1, lacking[is_end] + 1))
-        around = around[(around >= 1) & (around <= self._total)]
-        return frozenset(np.setdiff1d(around, here).tolist())
+        around = around[(around >= 0) & (around < self._total)]
+        around = np.setdiff1d(around, here)
+        files = np.searchsorted(self._starts, around, side="right") - 1
+        return frozenset((files * FILE_ROWS + around - self._starts[files]).tolist())
 
     @property
     def _rows(self) -> pa.Table:

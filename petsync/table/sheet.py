@@ -23,6 +23,7 @@ from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values
 from petsync.table.lists import as_lists
 
 __all__ = [
+    "FILE_ROWS",
     "FINDING_FIELDS",
     "Correction",
     "Finding",
@@ -125,16 +126,24 @@ class Findings(pd.DataFrame):
 # Sheet: a spreadsheet that was read and validated; Finding: one problem in it.
 
 
+FILE_ROWS = 1 << 32
+"""In a sheet of several files, the number of a row is its number in its file, plus this number for
+each file before it.
+"""
 _ROW = "row"
 _CLEAR_WORD = marker_word(marker_core(CLEAR))
 _PLAIN_TAB = re.compile(r"\w+")
 
 
-def cell_address(tab: str, place: str, row: int) -> str:
+def cell_address(tab: str, place: str, row: int, files: Sequence[str] = ()) -> str:
     """Return the address of a cell: for Excel `Pets!C12` or `'My pets'!C12`; for CSV (`tab` is "")
     `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`. If `place` is
-    "", return the address of the row: `Pets!A12` or `line 12`.
+    "", return the address of the row: `Pets!A12` or `line 12`. In a sheet of several `files`, the
+    address begins with the name of the file: `a.csv, line 12, column 3`.
     """
+    number, own_row = divmod(row, FILE_ROWS)
+    if 0 <= number < len(files):
+        return f"{files[number]}, {cell_address(tab, place, own_row)}"
     if not tab and place and not place.isdigit():
         return f"row {row}, {place}"
     if not tab:
@@ -207,6 +216,8 @@ class Sheet:
     """The other visible worksheets, without petsync's own. They are not part of the sheet."""
     digest: str = ""
     """The SHA-256 of the file's bytes, in hexadecimal; "" for a DataFrame."""
+    files: tuple[str, ...] = ()
+    """The names of the files of a sheet in several files, see FILE_ROWS."""
     base: Base | None = None
     """The store's records when the sheet was exported, if the sheet has them."""
     base_refused: str = ""
@@ -347,7 +358,7 @@ class Sheet:
 
     def address(self, row: int, column: str = "id") -> str:
         """Return the address of a cell, such as `Pets!C12` or `line 12, column 3`."""
-        return cell_address(self.tab, self.columns.get(column, ""), row)
+        return cell_address(self.tab, self.columns.get(column, ""), row, self.files)
 
     def __len__(self) -> int:
         return len(self.content)

@@ -70,6 +70,33 @@ def test_a_new_row_of_a_folder_is_added_once(box: Sandbox, shell: Shell) -> None
     assert [pet.name for pet in box.pets()].count("Newcomer") == 1
 
 
+def test_a_change_names_its_file_and_row(box: Sandbox, shell: Shell) -> None:
+    """Changes, conflicts and findings of a folder name the file and the row in this file, also in
+    a saved plan, and after a part of it was selected.
+    """
+    Path("big").mkdir()
+    rows = {
+        "id": pa.array([1, 2, None, 4]),
+        "name": ["Rex", "Mia", "New", "Bob II"],
+        "status": ["available", "gone", "sold", None],
+    }
+    table = pa.table(rows)
+    for start in (0, 2):
+        pq.write_table(table.slice(start, 2), f"big/part-{start}.parquet")
+    done = shell("plan", "big", "--url", box.url, "-o", "plan.json")
+    text = " ".join(done.out.split())
+    assert "part-0.parquet, row 2, status" in text
+    assert "part-2.parquet, row 1" in text
+    plan = Plan.load("plan.json")
+    assert [plan.address(each, "name") for each in plan.changes] == [
+        "part-2.parquet, row 1, name",
+        "part-2.parquet, row 2, name",
+    ]
+    assert "part-2.parquet, row 2, name" in plan.select(ids=4).to_frame()["source"].tolist()
+    shell("plan", "big/part-2.parquet", "--url", box.url, "-o", "one.json")
+    assert [each.source for each in Plan.load("one.json").changes] == ["row 1, id", "row 2, name"]
+
+
 def test_a_folder_is_applied(box: Sandbox, shell: Shell) -> None:
     """`apply` takes the folder itself, and --why explains one of its pets."""
     shell("export", "big", "--format", "parquet", "--url", box.url)

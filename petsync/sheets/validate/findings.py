@@ -22,7 +22,7 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import CLEAR, CLEARED
-from petsync.table.sheet import Finding, cell_address
+from petsync.table.sheet import Finding
 
 __all__ = [
     "Note",
@@ -260,7 +260,7 @@ class Notes:
         if not self._grid.header_row:
             suggestion = _TYPE_AGAIN.sub(_write_string, suggestion)
         return Finding(
-            address=cell_address(self._grid.tab, place, row),
+            address=self._grid.address(place, row),
             row=row,
             column=column,
             severity=rule.severity,

@@ -20,7 +20,6 @@ from petsync.sheets.validate.columns import Numbers
 from petsync.sheets.validate.findings import Note, Notes
 from petsync.sheets.xlsx.xml import column_number
 from petsync.table.cells import trim
-from petsync.table.sheet import cell_address
 
 __all__ = ["find_copies", "note_non_data", "note_repeated", "note_suspects", "note_worksheet"]
 
@@ -57,9 +56,7 @@ def find_copies(
     }
     contents = _combine(list(codes.values()))
     for group in _groups(numbers):
-        addresses = {
-            at: cell_address(grid.tab, place, int(grid.rows[at])) for at in rows[group].tolist()
-        }
+        addresses = {at: grid.address(place, int(grid.rows[at])) for at in rows[group].tolist()}
         number = str(numbers[group[0]])
         if (contents[group] == contents[group[0]]).all():
             _note_copies(number, addresses, notes, repeats)
@@ -129,7 +126,7 @@ def _note_group(
     notes: Notes,
 ) -> None:
     reference = next((at for at in group if not without_id[at]), group[0])
-    row = cell_address(grid.tab, grid.places[known_columns["name"]], int(grid.rows[reference]))
+    row = grid.address(grid.places[known_columns["name"]], int(grid.rows[reference]))
     reference_note = "has no id either" if without_id[reference] else "has an id"
     problem = f"The row has the same values as {row}, which {reference_note}; it adds another pet."
     repeats = (at for at in group if without_id[at] and at != reference)
@@ -253,8 +250,9 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
         if len(filled):
             place, row = grid.places[position], int(grid.rows[filled[0]])
             unit = "line" if grid.header_row and not grid.tab else "row"
+            first = grid.address("", row) if grid.files else f"{unit} {row}"
             where = place if grid.header_row else repr(place)
-            problem = f"Column {where} has values, the first in {unit} {row}, and no header."
+            problem = f"Column {where} has values, the first in {first}, and no header."
             notes.add(-1, place, Note("header-missing", "", problem))
 
 
