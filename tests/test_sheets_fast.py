@@ -22,7 +22,7 @@ from petsync.errors import SheetError
 from petsync.models import MIN_ID, Category, Pet, Tag
 from petsync.sheets import csv
 from petsync.sheets.csv import MAX_CELL_LENGTH, Mark, parse_block
-from petsync.sheets.files import Source
+from petsync.sheets.files import Source, load
 from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, Cells, Grid, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import columns
@@ -77,6 +77,37 @@ def test_a_file_is_read_alike_in_blocks_of_any_size(head, body, size):
     """For any text, the grid or the error of a read in blocks is that of the careful reader."""
     data = (head + body).encode("utf-8", "surrogatepass")
     assert grid(data, size) == grid(data, 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    head=HEADS,
+    body=st.lists(FINE, max_size=20).map("\n".join),
+    size=st.integers(64, 200),
+    encoding=st.sampled_from([None, "utf-16", "utf-8"]),
+)
+@example(head="id\n", body="7\n" * 70 + "\ufeff8\n" * 70, size=70, encoding=None)
+def test_a_file_is_read_alike_in_pieces(tmp_path_factory, head, body, size, encoding):
+    """A file of any size that is read in pieces has the rows and the errors of a read at once."""
+    path = tmp_path_factory.getbasetemp() / "pieces.csv"
+    path.write_bytes((head + body).encode(encoding or "utf-8"))
+    mapper = Mapper.of(str(path), None)
+
+    def read(grids):
+        try:
+            found = list(grids())
+        except SheetError as error:
+            return str(error)
+        columns = [
+            Cells.concat([each.columns[at] for each in found]).text.to_pylist()
+            for at in range(len(found[0].header))
+        ]
+        faults = {int(each.rows[at]): fault for each in found for at, fault in each.faults.items()}
+        rows = [row for each in found for row in each.rows.tolist()]
+        return {(*each.header, each.header_row) for each in found}, rows, columns, faults
+
+    pieces = read(lambda: csv.iter_grids(path, encoding, mapper, size=size))
+    assert pieces == read(lambda: [csv.read_grid(load(path, encoding), mapper)])
 
 
 @settings(max_examples=300, deadline=None)

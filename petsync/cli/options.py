@@ -486,12 +486,13 @@ def read_inputs(
 
 
 def must_be_one_file(sheet: Path) -> None:
-    """Raise UsageError for a folder or a pattern of Parquet files."""
+    """Raise UsageError for a sheet in several files."""
     from petsync.sheets.files import is_in_parts
 
     if is_in_parts(sheet):
         raise click.UsageError(
-            f"{sheet} is a folder or a Parquet file, which only `plan` and `apply` read as a sheet."
+            f"{sheet} is a folder, a pattern or a Parquet file, which only `plan` and `apply` read "
+            "as a sheet. Name a workbook or a CSV file."
         )
 
 
@@ -500,7 +501,7 @@ def _connect_dask(path: Path, address: str) -> AbstractContextManager[Executor]:
     from petsync.sheets.files import is_in_parts
 
     if not is_in_parts(path):
-        raise click.UsageError("--dask needs a folder or a pattern of Parquet files as the sheet.")
+        raise click.UsageError("--dask needs a folder or a pattern of files as the sheet.")
     return connect_dask(address)
 
 

@@ -346,8 +346,9 @@ def plan_command(
 ) -> int:
     """Show the changes that SHEET would make in the store.
 
-    SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file, or a folder or pattern of .parquet files, of
-    which any number is compared in little memory. petsync only reads from the store. A missing
+    SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file, or a folder or pattern ('pets/*.csv') of
+    .parquet, .csv or .jsonl files. These are compared in little memory, however many and large they
+    are. petsync only reads from the store. A missing
     column or a blank cell changes nothing; [clear] empties a field; a row without an id is a new
     pet.
 

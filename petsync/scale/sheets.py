@@ -1,29 +1,39 @@
-"""Sheets of several Parquet files, split into parts by the id of each row."""
+"""Sheets of several files, split into parts by the id of each row."""
 
 from __future__ import annotations
 
+import codecs
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from petsync.errors import SheetError
+from petsync.errors import SettingsError, SheetError
 from petsync.scale.parts import PartWriter
 from petsync.scale.reduce import KEY, ORDER, ROW
-from petsync.sheets.files import PARQUET
-from petsync.sheets.headers import ACTION, Mapper, check_mapping
-from petsync.sheets.read import sheet_from_frame
+from petsync.sheets import csv
+from petsync.sheets.files import KIND_OF_PART, MAX_LINE, open_regular
+from petsync.sheets.grid import CellKind, Cells, Fault, Grid
+from petsync.sheets.headers import ACTION, Mapper, check_mapping, fold_header, present_headers
+from petsync.sheets.read import Origin, grid_from_frame, sheet_from_frame, validate_grid
+from petsync.table.arrow import SCHEMA, TAG_IDS, table_from_frame
+from petsync.table.base import Base
+from petsync.table.frame import EXTRA
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import FILE_ROWS, Sheet
 
-__all__ = ["SheetFiles", "SplitFiles", "SplitTask", "find_files", "split_files"]
+__all__ = ["OddCells", "Rest", "SheetFiles", "SplitFiles", "SplitTask", "find_files", "split_files"]
 
 _TEXT_COLUMNS = frozenset({"name", "status", "category", ACTION})
 _ADDED = [ROW, ORDER, KEY]
@@ -32,28 +42,76 @@ _BATCH_ROWS = 1 << 16
 _EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
 """The number below which a float type represents all whole numbers."""
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
+_TEXT = pa.large_string()
 
 
-def find_files(path: str | Path) -> list[Path]:
-    """Return the Parquet files of a sheet, by name. Raises SheetError if there are none."""
+def find_files(path: str | Path) -> tuple[list[Path], str]:
+    """Return the files of a sheet, by name, and their kind. Raises SheetError if there are none, or
+    if they are of several kinds.
+    """
     given = Path(path)
     if given.is_dir():
-        there = (each for each in given.iterdir() if not each.name.startswith("."))
-        found = sorted(each for each in there if each.suffix.casefold() == PARQUET)
+        there = [*given.iterdir()]
     elif given.exists():
-        found = [given]
+        there = [given]
     else:
-        found = sorted(given.parent.glob(given.name))
+        there = [*given.parent.glob(given.name)]
+    shown = [each for each in there if not each.name.startswith(".")]
+    found = sorted(each for each in shown if each.suffix.casefold() in KIND_OF_PART)
     if not found:
         raise SheetError(
-            f"{path} has no Parquet file (*{PARQUET})",
-            hint="Name a folder with Parquet files, a file, or a pattern such as 'pets/*.parquet'.",
+            f"{path} has no Parquet, CSV or JSON Lines file ({', '.join(KIND_OF_PART)})",
+            hint="Name a folder with such files, or a pattern such as 'pets/*.csv'.",
         )
-    return found
+    files = {KIND_OF_PART[each.suffix.casefold()]: each for each in reversed(found)}
+    if len(files) > 1:
+        raise SheetError(
+            f"{path} has files of several kinds: "
+            + ", ".join(f"{each.name} ({kind})" for kind, each in sorted(files.items())),
+            hint="A sheet has files of one kind. Name them with a pattern, such as 'pets/*.csv'.",
+        )
+    return found, next(iter(files))
+
+
+class OddCells(NamedTuple):
+    """What a row has beside the texts of its cells."""
+
+    kinds: bytes
+    """The `CellKind` of each cell."""
+    fault: Fault | None
+    is_emptied: bool
+    """Whether its category is an empty text, see `Grid.emptied`."""
+
+
+class _Batch(NamedTuple):
+    """Consecutive rows of a file."""
+
+    table: pa.Table
+    """The columns of the sheet's schema, without those in _ADDED."""
+    rows: npt.NDArray[np.int64]
+    """The number of each row in the file."""
+    keys: pa.Array
+    """The id of each row as int64, null for a row that is compared as a whole."""
+    odd: Mapping[int, OddCells] = {}
+    """The rows of cells that are not plain texts, by number in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SheetFiles:
+class Rest:
+    """The rows of a sheet that are compared as a whole."""
+
+    rows: pa.Table
+    """The rows in the columns of the sheet's schema, by ROW."""
+    odd: Mapping[int, OddCells]
+    """The rows of cells that are not plain texts, by ROW."""
+    statuses: frozenset[str]
+    """The statuses of the store, and those of the rows' pets at the export."""
+    base: Base | None
+    """The pets of the rows at the export, None without a base."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SheetFiles(ABC):
     """The files of a sheet, and their columns."""
 
     source: str
@@ -61,43 +119,43 @@ class SheetFiles:
     files: Sequence[Path]
     """The files, in order."""
     schema: pa.Schema
-    """The columns, with those in _ADDED."""
+    """The columns of the temporary files, with those in _ADDED."""
     columns: Mapping[str, str]
-    """The header of each canonical column that the sheet has."""
+    """The column in `schema` with the values of each canonical column that the sheet has."""
+    options: ReadOptions
 
     @classmethod
     def find(cls, path: str | Path, options: ReadOptions) -> SheetFiles:
         """Return the files of a sheet. Raises SheetError if a file cannot be read, if the files
-        have different columns, or if there is no column of ids.
+        have different columns, or if there is no column of ids; and SettingsError for an encoding
+        of files that are not CSV.
         """
-        files = [each.absolute() for each in find_files(path)]
-        headers = _read_headers(files)
-        names = [field.name for field in headers]
-        if len({*names, *_ADDED}) < len(names) + len(_ADDED):
-            raise SheetError(
-                f"{path} has two columns with the same name, or one named {', '.join(_ADDED)}",
-                hint="Rename the column.",
+        found, kind = find_files(path)
+        files = [each.absolute() for each in found]
+        if options.encoding is not None and kind != "CSV":
+            raise SettingsError(
+                f"encoding cannot apply to {path}, which has {kind} files",
+                hint="Leave the option out.",
             )
-        mapper = Mapper.of(str(path), {**options.defaults, **options.mapping})
-        check_mapping(str(path), options.mapping, names)
-        if not mapper.score(names):
-            raise mapper.unusable_error([names])
-        columns = {column: names[at] for column, at in mapper.match(names, names).columns.items()}
-        if "id" not in columns:
-            raise SheetError(
-                f"{path} has no column of ids",
-                hint="A sheet of several files needs an id in the rows of the store's pets. Read "
-                "it as one table, for example with pandas.read_parquet, and plan that.",
-            )
-        for column in sorted(_TEXT_COLUMNS & columns.keys()):
-            kind = headers.field(columns[column]).type
-            if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-                raise SheetError(
-                    f"{path}: the column {columns[column]} has values of type {kind}, not texts",
-                    hint="Write it with texts.",
-                )
-        schema = pa.schema([*headers, *((name, pa.int64()) for name in _ADDED)])
-        return cls(source=str(path), files=files, schema=schema, columns=columns)
+        kinds: Mapping[str, type[SheetFiles]] = {
+            "Parquet": _ParquetFiles,
+            "CSV": _CsvFiles,
+            "JSON Lines": _LineFiles,
+        }
+        return kinds[kind].open(str(path), files, options)
+
+    @classmethod
+    @abstractmethod
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
+        """Return the files after reading their headers."""
+
+    @abstractmethod
+    def iter_batches(self, path: Path) -> Iterator[_Batch]:
+        """Yield the rows of a file."""
+
+    @abstractmethod
+    def read(self, rest: Rest) -> Sheet:
+        """Return the sheet of some rows."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,23 +180,6 @@ class SheetFiles:
             for number, (first, end) in enumerate(pairwise(bounds))
         ]
 
-    def read(
-        self, rows: pa.Table, options: ReadOptions, statuses: frozenset[str], total: int
-    ) -> Sheet:
-        """Return the sheet of these rows out of a `total`. `statuses` are those of the store."""
-        rows = rows.sort_by(ROW)
-        frame = rows.drop_columns(_ADDED).to_pandas(types_mapper=_TYPES.get)
-        sheet = sheet_from_frame(
-            frame,
-            mapping=options.mapping,
-            defaults=options.defaults,
-            statuses=options.statuses,
-            known_statuses=[*options.known_statuses, *statuses],
-            numbers=rows[ROW].to_numpy(),
-            files=self.names,
-        )
-        return replace(sheet, source=self.source, agreeing=total - len(rows))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitTask:
@@ -161,35 +202,99 @@ class SplitFiles:
     parts: Sequence[Path]
     """The temporary file of each part."""
     unnumbered: pa.Table
-    """The rows without an id, or with one that needs a careful look."""
+    """The rows without an id, and those that need a careful look."""
     rows: Sequence[int]
     """The number of rows of each file."""
+    odd: Mapping[int, OddCells]
+    """The rows of `unnumbered` that are not plain texts, by ROW."""
 
 
 def split_files(task: SplitTask) -> SplitFiles:
     """Split the rows of some files into temporary files."""
-    schema, header = task.sheet.schema, task.sheet.columns["id"]
+    schema = task.sheet.schema
     lacking = [schema.empty_table()]
     counts = []
+    odd: dict[int, OddCells] = {}
     writer = PartWriter(task.folder, task.parts, schema, KEY)
     for number, path in enumerate(task.files, task.first):
         start = place = number * FILE_ROWS
-        for batch in _iter_batches(path):
-            keys = _read_keys(batch[header])
-            order = np.arange(place, place + len(batch))
-            table = batch.append_column(ROW, pa.array(order + 1))
-            table = table.append_column(ORDER, pa.array(order)).append_column(KEY, keys)
+        for batch in task.sheet.iter_batches(path):
+            order = np.arange(place, place + len(batch.rows))
+            table = batch.table.append_column(ROW, pa.array(start + batch.rows))
+            table = table.append_column(ORDER, pa.array(order)).append_column(KEY, batch.keys)
             writer.write(table)
-            if keys.null_count:
-                lacking.append(table.filter(keys.is_null()).cast(schema))
-            place += len(batch)
+            if batch.keys.null_count:
+                lacking.append(table.filter(batch.keys.is_null()).cast(schema))
+            odd |= {start + row: each for row, each in batch.odd.items()}
+            place += len(batch.rows)
         counts.append(place - start)
     writer.close()
     return SplitFiles(
-        parts=writer.files,
-        unnumbered=pa.concat_tables(lacking),
-        rows=counts,
+        parts=writer.files, unnumbered=pa.concat_tables(lacking), rows=counts, odd=odd
     )
+
+
+def _match(source: str, header: Sequence[str], options: ReadOptions) -> dict[str, int]:
+    """Return the position of each canonical column. Raises SheetError if there is none of ids."""
+    mapper = Mapper.of(source, options.columns)
+    check_mapping(source, options.mapping, header)
+    if not mapper.score(header):
+        raise mapper.unusable_error([header])
+    columns = dict(mapper.match(header, [str(n) for n in range(1, len(header) + 1)]).columns)
+    if "id" not in columns:
+        raise SheetError(
+            f"{source} has no column of ids",
+            hint="A sheet of several files needs an id in the rows of the store's pets. Read it as "
+            "one table, for example with pandas, and plan that.",
+        )
+    return columns
+
+
+# Parquet files: their columns have types, and are compared as they are.
+
+
+class _ParquetFiles(SheetFiles):
+    __slots__ = ()
+
+    @classmethod
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
+        headers = _read_headers(files)
+        names = [field.name for field in headers]
+        if len({*names, *_ADDED}) < len(names) + len(_ADDED):
+            raise SheetError(
+                f"{source} has two columns with the same name, or one named {', '.join(_ADDED)}",
+                hint="Rename the column.",
+            )
+        columns = {column: names[at] for column, at in _match(source, names, options).items()}
+        for column in sorted(_TEXT_COLUMNS & columns.keys()):
+            kind = headers.field(columns[column]).type
+            if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+                raise SheetError(
+                    f"{source}: the column {columns[column]} has values of type {kind}, not texts",
+                    hint="Write it with texts.",
+                )
+        schema = pa.schema([*headers, *((name, pa.int64()) for name in _ADDED)])
+        return cls(source=source, files=files, schema=schema, columns=columns, options=options)
+
+    def iter_batches(self, path: Path) -> Iterator[_Batch]:
+        first = 1
+        for batch in _open(path).iter_batches(_BATCH_ROWS):
+            table = pa.Table.from_batches([batch])
+            rows = np.arange(first, first + len(table), dtype=np.int64)
+            yield _Batch(table, rows, _read_keys(table[self.columns["id"]]))
+            first += len(table)
+
+    def read(self, rest: Rest) -> Sheet:
+        return sheet_from_frame(
+            rest.rows.drop_columns(_ADDED).to_pandas(types_mapper=_TYPES.get),
+            mapping=self.options.mapping,
+            defaults=self.options.defaults,
+            statuses=self.options.statuses,
+            known_statuses=[*self.options.known_statuses, *rest.statuses],
+            numbers=rest.rows[ROW].to_numpy(),
+            files=self.names,
+            source=self.source,
+        )
 
 
 def _read_headers(files: Sequence[Path]) -> pa.Schema:
@@ -199,11 +304,7 @@ def _read_headers(files: Sequence[Path]) -> pa.Schema:
         return schemas[0]
     for path, schema in zip(files, schemas, strict=True):
         if schema.names != schemas[0].names:
-            raise SheetError(
-                f"{path} has the columns {', '.join(schema.names)}, and {files[0]} has "
-                f"{', '.join(schemas[0].names)}",
-                hint="All files of a sheet need the same columns, in the same order.",
-            )
+            raise _different_columns_error(path, schema.names, files[0], schemas[0].names)
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as error:
@@ -213,6 +314,15 @@ def _read_headers(files: Sequence[Path]) -> pa.Schema:
         ) from None
 
 
+def _different_columns_error(
+    path: Path, names: Sequence[str], other: Path, other_names: Sequence[str]
+) -> SheetError:
+    return SheetError(
+        f"{path} has the columns {', '.join(names)}, and {other} has {', '.join(other_names)}",
+        hint="All files of a sheet need the same columns, in the same order.",
+    )
+
+
 def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
@@ -220,11 +330,6 @@ def _open(path: Path) -> pq.ParquetFile:
         raise SheetError(
             f"{path} cannot be read: {str(error).splitlines()[0]}", hint="Is it a Parquet file?"
         ) from None
-
-
-def _iter_batches(path: Path) -> Iterator[pa.Table]:
-    for batch in _open(path).iter_batches(_BATCH_ROWS):
-        yield pa.Table.from_batches([batch])
 
 
 def _read_keys(cells: pa.ChunkedArray) -> pa.Array:
@@ -245,3 +350,246 @@ def _read_keys(cells: pa.ChunkedArray) -> pa.Array:
     else:
         return pa.nulls(len(column), pa.int64())
     return pc.if_else(is_certain, column, pa.scalar(None, column.type)).cast(pa.int64())
+
+
+# Files of cells: the rows are read and checked as those of one file, and their values are compared.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CellFiles(SheetFiles):
+    header: Sequence[str]
+    header_row: int = 0
+    """The number of the header's row in the first file; 0 if the files have no such row."""
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """The position of each canonical column in the header."""
+
+    @classmethod
+    def _with_header(
+        cls,
+        source: str,
+        files: Sequence[Path],
+        options: ReadOptions,
+        header: Sequence[str],
+        header_row: int = 0,
+    ) -> SheetFiles:
+        positions = _match(source, header, options)
+        names = [name for name in SCHEMA.names if name in positions]
+        names += [TAG_IDS] if "tags" in positions else []
+        columns = {name: f"value {name}" for name in names}
+        kinds = {name: SCHEMA.field(name).type for name in names}
+        if ACTION in positions:
+            columns[ACTION], kinds[ACTION] = f"value {ACTION}", _TEXT
+        schema = pa.schema(
+            [
+                *((_cell_name(at), _TEXT) for at in range(len(header))),
+                *((columns[name], kinds[name]) for name in columns),
+                *((name, pa.int64()) for name in _ADDED),
+            ]
+        )
+        return cls(
+            source=source,
+            files=files,
+            schema=schema,
+            columns=columns,
+            options=options,
+            header=header,
+            header_row=header_row,
+            positions=positions,
+        )
+
+    @abstractmethod
+    def iter_grids(self, path: Path) -> Iterator[Grid]:
+        """Yield the rows of a file."""
+
+    def iter_batches(self, path: Path) -> Iterator[_Batch]:
+        for grid in self.iter_grids(path):
+            yield self._make_batch(grid)
+
+    def _make_batch(self, grid: Grid) -> _Batch:
+        """Return the rows with their values. A row that has an error, equals another one, or has
+        odd cells gets no key: it is read again with the rest.
+        """
+        sheet = self._validate(grid, self._find_statuses(grid), None)
+        values, is_partial = _read_values(sheet)
+        places = sheet.rows.index.get_indexer(pd.Index(grid.rows))
+        values = values.take(pa.array(places, mask=places < 0))
+        odd = dict(_find_odd(grid))
+        is_odd = np.isin(grid.rows, [*odd]) | (places < 0) | is_partial[places]
+        keys = pc.if_else(pa.array(is_odd), pa.scalar(None, pa.int64()), values["id"])
+        if "name" in self.columns:
+            # A row with an error is not used, but its name may be that of another pet.
+            names = pc.coalesce(values["name"], grid.columns[self.positions["name"]].text)
+            values = values.set_column(values.column_names.index("name"), "name", names)
+        columns = {_cell_name(at): cells.text for at, cells in enumerate(grid.columns)}
+        columns |= {column: values[name] for name, column in self.columns.items()}
+        return _Batch(pa.table(columns), grid.rows, _flat(keys), odd)
+
+    def _find_statuses(self, grid: Grid) -> frozenset[str]:
+        """Return the statuses in the cells: a row agrees only with a pet that has its status."""
+        if "status" not in self.positions:
+            return frozenset()
+        return frozenset(pc.unique(grid.columns[self.positions["status"]].text).to_pylist())
+
+    def _validate(self, grid: Grid, statuses: frozenset[str], base: Base | None) -> Sheet:
+        options, columns = self.options, present_headers(self.options.columns, self.header)
+        known = frozenset([*options.known_statuses, *statuses])
+        given = (options.statuses, known)
+        sheet = validate_grid(grid, Origin(self.source), columns, given, options.clear, base)
+        return replace(sheet, mapping=columns, encoding=options.encoding or "")
+
+    def read(self, rest: Rest) -> Sheet:
+        numbers = rest.rows[ROW].to_numpy()
+        places = np.flatnonzero(np.isin(numbers, [*rest.odd])).tolist()
+        marked = {at: rest.odd[int(numbers[at])] for at in places}
+        kinds = np.zeros((len(self.header), len(numbers)), np.int8)
+        for at, each in marked.items():
+            kinds[:, at] = np.frombuffer(each.kinds, np.int8)
+        grid = Grid(
+            tab="",
+            header=self.header,
+            header_row=self.header_row,
+            rows=numbers,
+            columns=[
+                Cells(_flat(rest.rows[_cell_name(at)]), kinds[at] if kinds[at].any() else None)
+                for at in range(len(self.header))
+            ],
+            places=[str(n) for n in range(1, len(self.header) + 1)]
+            if self.header_row
+            else self.header,
+            faults={at: each.fault for at, each in marked.items() if each.fault is not None},
+            emptied=[at for at, each in marked.items() if each.is_emptied],
+            files=self.names,
+        )
+        return self._validate(grid, rest.statuses, rest.base)
+
+
+class _CsvFiles(_CellFiles):
+    __slots__ = ()
+
+    @classmethod
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
+        first = None
+        for path in files:
+            grid = next(_iter_csv(path, options))
+            if first is None:
+                first = grid
+            elif [*grid.header] != [*first.header]:
+                raise _different_columns_error(path, grid.header, files[0], first.header)
+        assert first is not None
+        return cls._with_header(source, files, options, first.header, first.header_row)
+
+    def iter_grids(self, path: Path) -> Iterator[Grid]:
+        return _iter_csv(path, self.options)
+
+
+def _iter_csv(path: Path, options: ReadOptions) -> Iterator[Grid]:
+    return csv.iter_grids(path, options.encoding, Mapper.of(str(path), options.columns))
+
+
+class _LineFiles(_CellFiles):
+    __slots__ = ()
+
+    @classmethod
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
+        keys: dict[str, None] = {}
+        for path in files:
+            for _, row in _iter_objects(path, msgspec.Raw):
+                keys.update(dict.fromkeys(row))
+        mapped = {fold_header(name) for name in options.columns}
+        # These columns of a Parquet export are read with the tags, or not at all.
+        unused = {fold_header(TAG_IDS), EXTRA} - mapped
+        header = [key for key in keys if fold_header(key) not in unused]
+        return cls._with_header(source, files, options, header)
+
+    def iter_grids(self, path: Path) -> Iterator[Grid]:
+        mapper = Mapper.of(str(path), self.options.columns)
+        for numbers, rows in _iter_groups(path):
+            keys = [*self.header, *{key for row in rows for key in row}.difference(self.header)]
+            columns = {key: [row.get(key) for row in rows] for key in keys}
+            grid = grid_from_frame(pd.DataFrame(columns, dtype=object), mapper, np.array(numbers))
+            cells = dict(zip(grid.header, grid.columns, strict=True))
+            yield replace(
+                grid,
+                header=self.header,
+                places=self.header,
+                columns=[cells[key] for key in self.header],
+            )
+
+
+def _iter_groups(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
+    """Yield the objects of a file with the numbers of their lines, many at a time."""
+    numbers: list[int] = []
+    rows: list[dict[str, Any]] = []
+    for number, row in _iter_objects(path, Any):
+        numbers.append(number)
+        rows.append(row)
+        if len(rows) == _BATCH_ROWS:
+            yield numbers, rows
+            numbers, rows = [], []
+    if rows:
+        yield numbers, rows
+
+
+def _iter_objects(path: Path, kind: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects in a file, with values of this type, and the numbers of their lines."""
+    decoder = msgspec.json.Decoder(dict[str, kind])
+    with open_regular(path) as file:
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            if not line.strip():
+                continue
+            try:
+                row = decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise SheetError(
+                    f"{path}: line {number} is not a JSON object: {error}",
+                    hint="Write an object into each line, with the columns as keys.",
+                ) from None
+            yield number, row
+
+
+def _cell_name(at: int) -> str:
+    return f"cell {at}"
+
+
+def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _find_odd(grid: Grid) -> Iterator[tuple[int, OddCells]]:
+    """Yield the number and the cells of each row that is not plain text."""
+    kinds = [
+        np.full(len(cells), CellKind.TEXT, np.int8) if cells.kinds is None else cells.kinds
+        for cells in grid.columns
+    ]
+    table = np.array(kinds, np.int8)
+    mask = (table != CellKind.TEXT).any(axis=0)
+    mask[[*grid.faults, *grid.emptied]] = True
+    for at in np.flatnonzero(mask).tolist():
+        is_emptied = at in grid.emptied
+        odd = OddCells(table[:, at].tobytes(), grid.faults.get(at), is_emptied)
+        yield int(grid.rows[at]), odd
+
+
+def _read_values(sheet: Sheet) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+    """Return the values of a sheet's rows, with their actions, and a mask of the rows that have a
+    tag without a name, or ids for some of their tags only.
+    """
+    table = table_from_frame(sheet.rows)
+    names, ids = _flat(table["tags"]), _flat(table[TAG_IDS])
+    sizes = pc.fill_null(pc.list_value_length(names), 0).to_numpy()
+    owners = np.repeat(np.arange(len(table)), sizes)
+    named, numbered = (
+        np.bincount(owners[np.array(pc.list_flatten(each).is_valid())], minlength=len(table))
+        for each in (names, ids)
+    )
+    is_partial = (named < sizes) | ((numbered > 0) & (numbered < sizes))
+    at = np.arange(len(table))
+    columns = {name: table[name] for name in table.column_names}
+    columns["tags"] = names.take(pa.array(at, mask=is_partial))
+    columns[TAG_IDS] = ids.take(pa.array(at, mask=is_partial | (numbered == 0)))
+    columns[ACTION] = pa.array(sheet.rows[ACTION], _TEXT, from_pandas=True)
+    return pa.table(columns), is_partial

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,7 +21,15 @@ from pyarrow import csv as arrow_csv
 
 from petsync._display import count
 from petsync.errors import SheetError
-from petsync.sheets.files import AS_ENCODED, AS_UTF8, MAX_LINE, EncodingError, Source
+from petsync.sheets.files import (
+    AS_ENCODED,
+    AS_UTF8,
+    MAX_LINE,
+    EncodingError,
+    Source,
+    check_lines,
+    read_blocks,
+)
 from petsync.sheets.grid import ROW_NUMBER, Bools, CellEdits, CellKind, Cells, Fault, Grid, Rows
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import text
@@ -41,6 +50,7 @@ __all__ = [
     "escape_formula",
     "first_record_offset",
     "is_ragged",
+    "iter_grids",
     "parse_block",
     "read_grid",
     "record_lines",
@@ -244,16 +254,64 @@ def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid
     dialect = detect_dialect(source, mapper)
     if not _is_utf8(source.data):
         raise _not_utf8_error(source)
-    head = itertools.islice(records(source, dialect), 20)
+    head = _find_header(source, dialect, mapper, len(source.data))
+    grid, _ = _read_rows(source, dialect, head, head.after, size, len(source.data))
+    return grid
+
+
+def iter_grids(
+    path: Path, encoding: str | None, mapper: Mapper, *, size: int = MAX_LINE
+) -> Iterator[Grid]:
+    """Yield the rows of `read_grid` in consecutive grids, at least one. The file is read `size`
+    bytes at a time, and may be larger than memory.
+
+    Raises the errors of `load` and `read_grid`, and SheetError if a record has more than `size`
+    bytes.
+    """
+    blocks = read_blocks(path, encoding, size)
+    data, following = next(blocks), next(blocks, None)
+    while following is not None and len(data) < 2 * size:
+        data, following = data + following, next(blocks, None)
+    source, at, head = Source(path, "text", data), Mark(0, 1), None
+    dialect = detect_dialect(source, mapper)
+    while True:
+        check_lines(path, source.data, at.line)
+        # A record that begins before this byte ends in the data, or is too long.
+        end = len(source.data) - (0 if following is None else size)
+        if head is None:
+            head = _find_header(source, dialect, mapper, end)
+            at = head.after
+        grid, at = _read_rows(source, dialect, head, at, BLOCK_SIZE, end)
+        yield grid
+        if following is None:
+            return
+        # The byte before the record stays, because only a file begins with a byte order mark.
+        source = Source(path, "text", source.data[at.byte - 1 :] + following)
+        at, following = Mark(1, at.line), next(blocks, None)
+
+
+def _find_header(source: Source, dialect: Dialect, mapper: Mapper, end: int) -> Record:
+    """Return the header among the first records that begin before the byte `end`. Raises SheetError
+    if none is known.
+    """
+    head = itertools.islice(_records_until(records(source, dialect), end), 20)
     first = [_check_width(source, record) for record in head]
     rows = [record.cells or [] for record in first]
     at = mapper.header_row(rows)
     if at is None:
         raise mapper.unusable_error(rows, numbers=[record.line for record in first])
-    header = trim_header(rows[at])
+    return first[at]
+
+
+def _read_rows(
+    source: Source, dialect: Dialect, head: Record, at: Mark, size: int, end: int
+) -> tuple[Grid, Mark]:
+    """Return the grid of the records from `at` to the byte `end`, and the place after them."""
+    cells = head.cells or []
+    header = trim_header(cells)
     body = _Body(len(header), dialect.delimiter)
-    _read_body(body, source, dialect, len(rows[at]), first[at].after, size)
-    return body.grid(header, first[at].line).without_blank_rows()
+    at = _read_body(body, source, dialect, len(cells), at, size, end)
+    return body.grid(header, head.line).without_blank_rows(), at
 
 
 def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
@@ -331,19 +389,22 @@ class _Lines:
 
 
 def _read_body(
-    body: _Body, source: Source, dialect: Dialect, width: int, at: Mark, size: int
-) -> None:
-    """Add the records after `at`: block by block, or one by one where no block can be added."""
-    end = len(source.data)
+    body: _Body, source: Source, dialect: Dialect, width: int, at: Mark, size: int, end: int
+) -> Mark:
+    """Add the records that begin from `at` to the byte `end`: block by block, or one by one where
+    no block can be added. Return the place after them.
+    """
     while at.byte < end:
+        size = min(size, end - at.byte)
         block = parse_block(source.data, at, dialect.delimiter, width, size=size)
         if block is not None and body.add_block(block):
             at = block.after
             continue
-        stop = at.byte + (size or end)
+        stop = at.byte + (size or end - at.byte)
         chunk = list(_records_until(records(source, dialect, at), stop))
         body.add(chunk)
         at = chunk[-1].after
+    return at
 
 
 _AnyRecord = TypeVar("_AnyRecord", "Record", "Line")

@@ -7,7 +7,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os.path import lexists
 from pathlib import Path
@@ -20,11 +21,12 @@ __all__ = [
     "AS_ENCODED",
     "AS_UTF8",
     "AS_WORKBOOK",
-    "PARQUET",
+    "KIND_OF_PART",
     "RESAVE",
     "EncodingError",
     "FileKind",
     "Source",
+    "check_lines",
     "digest_of",
     "encoding_of",
     "identify_foreign",
@@ -33,19 +35,32 @@ __all__ = [
     "is_workbook",
     "load",
     "must_be_closed",
+    "open_regular",
+    "read_blocks",
     "unreadable_text",
 ]
 
 
-# Sheets of Parquet files, which are compared in parts.
+# Sheets in several files, which are compared in parts.
 
 
-PARQUET = ".parquet"
+KIND_OF_PART: Mapping[str, Literal["Parquet", "CSV", "JSON Lines"]] = {
+    ".parquet": "Parquet",
+    ".csv": "CSV",
+    ".tsv": "CSV",
+    ".jsonl": "JSON Lines",
+    ".ndjson": "JSON Lines",
+}
+"""The kind of the files of a sheet in several files, by their suffix."""
+_WILDCARDS = frozenset("*?[")
 
 
 def is_in_parts(path: str | Path) -> bool:
-    """Return true for a folder, a Parquet file, and a pattern of Parquet files."""
-    return Path(path).suffix.casefold() == PARQUET or Path(path).is_dir()
+    """Return true for a folder, a pattern of files, and a Parquet file."""
+    path = Path(path)
+    if path.is_dir() or path.suffix.casefold() == ".parquet":
+        return True
+    return not _WILDCARDS.isdisjoint(path.name) and not path.exists()
 
 
 # Kinds of files that petsync does not read as sheets, identified by their bytes or names, and what
@@ -401,9 +416,7 @@ def load(path: Path, encoding: str | None = None) -> Source:
         encoding = checked_encoding(encoding)
     _check_name(path)
     data = _read_bytes(path)
-    kind = identify_foreign(path.name, data)
-    if kind is not None:
-        raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
+    _must_be_sheet(path, data)
     if is_workbook(data):
         if encoding is not None:
             raise SheetError(
@@ -411,7 +424,64 @@ def load(path: Path, encoding: str | None = None) -> Source:
                 hint="Leave out the encoding: it is for CSV files.",
             )
         return Source(path, "workbook", data)
+    encoding = _encoding_to_use(path, data, encoding)
+    source = Source(path, "text", data)
+    if encoding is not None:
+        try:
+            text = data.decode(encoding)
+        except ValueError as error:
+            raise _undecodable_error(path, encoding, error) from None
+        source = Source(path, "text", text.encode("utf-8", "surrogatepass"), encoding, data)
+    _must_be_readable(path, source.data)
+    check_lines(path, source.data)
+    return source
+
+
+def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
+    """Yield the text of a file as UTF-8, from `size` bytes at a time, without an upper limit for
+    the file. The blocks end between characters; there is at least one. Raises the errors of `load`,
+    but does not check the lengths of lines.
+    """
+    if encoding is not None:
+        encoding = checked_encoding(encoding)
+    _check_name(path)
+    with open_regular(path) as file:
+        before = os.fstat(file.fileno())
+        data = file.read(size)
+        _must_be_sheet(path, data)
+        if is_workbook(data):
+            raise SheetError(
+                f"{path}: this is a workbook, not a CSV file", hint="Save it as CSV (UTF-8)."
+            )
+        encoding = _encoding_to_use(path, data, encoding)
+        decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
+        start, is_first = 0, True
+        while True:
+            following = file.read(size)
+            waiting = len(decoder.getstate()[0])
+            try:
+                text = decoder.decode(data, final=not following)
+            except ValueError as error:
+                raise _undecodable_error(path, encoding, error, start - waiting) from None
+            block = text.encode("utf-8", "surrogatepass")
+            if is_first or not following:
+                _must_be_readable(path, block)
+            yield block
+            if not following:
+                break
+            start, data, is_first = start + len(data), following, False
+        if os.fstat(file.fileno()).st_mtime_ns != before.st_mtime_ns:
+            raise _changed_error(path)
+
+
+def _must_be_sheet(path: Path, data: bytes) -> None:
+    """Raise SheetError if a file that begins with `data` cannot be a sheet."""
+    kind = identify_foreign(path.name, data)
+    if kind is not None:
+        raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
     suffix = path.suffix.casefold()
+    if is_workbook(data):
+        return
     if suffix in _WORKBOOKS:
         raise _not_a_workbook_error(path, data)
     if suffix not in _TEXTS:
@@ -420,23 +490,14 @@ def load(path: Path, encoding: str | None = None) -> Source:
             "reads",
             hint=f"petsync reads {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
         )
-    source = _decode_text(path, data, encoding)
-    kind = unreadable_text(source.data)
-    if kind is not None:
-        what = f"{path}: the file is {kind.what}"
-        if kind.encoding:
-            raise EncodingError(what, hint=kind.hint, offered=kind.encoding)
-        raise SheetError(what, hint=kind.hint)
-    _check_lines(path, source.data)
-    return source
 
 
-def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
-    """Return the text file with these bytes. Raises EncodingError if they are not in `encoding`, or
-    begin with the byte order mark of another one.
+def _encoding_to_use(path: Path, data: bytes, encoding: str | None) -> str | None:
+    """Return the encoding of a text file that begins with `data`; None for UTF-8. Raises
+    EncodingError if it begins with the byte order mark of another encoding than the given one.
     """
     if encoding is None:
-        return Source(path, "text", data)
+        return None
     name, fitting = _detect_mark(data)
     if name and encoding not in fitting:
         raise EncodingError(
@@ -444,18 +505,31 @@ def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
             hint="Leave out the encoding." if name == _UTF8 else f"Specify {fitting[0]} instead.",
             offered="" if name == _UTF8 else fitting[0],
         )
-    if name == _UTF8:
-        return Source(path, "text", data)
-    try:
-        text = data.decode(encoding)
-    except ValueError as error:
-        why = str(error)
-        if isinstance(error, UnicodeDecodeError):
-            why = f"byte {error.start + 1} of the file is invalid ({error.reason})"
-        raise EncodingError(
-            f"{path}: the file is not {encoding}: {why}", hint="Specify another encoding."
-        ) from None
-    return Source(path, "text", text.encode("utf-8", "surrogatepass"), encoding, data)
+    return None if name == _UTF8 else encoding
+
+
+def _undecodable_error(
+    path: Path, encoding: str | None, error: ValueError, start: int = 0
+) -> EncodingError:
+    """Return the error for bytes from `start` on that are not in the encoding, None for UTF-8."""
+    why = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        why = f"byte {start + error.start + 1} of the file is invalid ({error.reason})"
+    return EncodingError(
+        f"{path}: the file is not {encoding or _UTF8}: {why}",
+        hint="Specify another encoding." if encoding else AS_ENCODED.format("cp1252"),
+        offered="" if encoding else "cp1252",
+    )
+
+
+def _must_be_readable(path: Path, data: bytes) -> None:
+    """Raise SheetError if the text is UTF-16 or UTF-32, or ends in NUL bytes."""
+    kind = unreadable_text(data)
+    if kind is not None:
+        what = f"{path}: the file is {kind.what}"
+        if kind.encoding:
+            raise EncodingError(what, hint=kind.hint, offered=kind.encoding)
+        raise SheetError(what, hint=kind.hint)
 
 
 def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -490,6 +564,13 @@ def digest_of(path: Path) -> str:
 
 
 def _read_bytes(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return _read_unchanged(path, file)
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading. Raises SheetError if it cannot be read, or is a device or a pipe."""
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
@@ -497,10 +578,11 @@ def _read_bytes(path: Path) -> bytes:
                 f"{path}: this is a device or a pipe, not a file", hint="Save the sheet as a file."
             )
         with path.open("rb") as file:
-            return _read_unchanged(path, file)
+            yield file
     except FileNotFoundError:
+        what = "file" if path.suffix else "file or folder"
         raise SheetError(
-            f"{path}: there is no such file", hint=_describe_folder(path.parent)
+            f"{path}: there is no such {what}", hint=_describe_folder(path.parent)
         ) from None
     except IsADirectoryError:
         raise SheetError(f"{path}: this is a folder", hint=_describe_folder(path)) from None
@@ -530,11 +612,15 @@ def _read_unchanged(path: Path, file: BinaryIO) -> bytes:
     data = file.read(status.st_size + 1)
     status_after = os.fstat(file.fileno())
     if len(data) != status.st_size or status_after.st_mtime_ns != status.st_mtime_ns:
-        raise SheetError(
-            f"{path}: the file changed while it was read",
-            hint="Wait until the program that writes it is done, and try again.",
-        )
+        raise _changed_error(path)
     return data
+
+
+def _changed_error(path: Path) -> SheetError:
+    return SheetError(
+        f"{path}: the file changed while it was read",
+        hint="Wait until the program that writes it is done, and try again.",
+    )
 
 
 def _describe_folder(folder: Path) -> str:
@@ -574,14 +660,15 @@ def _first_line(data: bytes) -> str:
     return next((line.strip()[:40] for line in text.splitlines() if line.strip()), "")
 
 
-def _check_lines(path: Path, data: bytes) -> None:
+def check_lines(path: Path, data: bytes, first: int = 1) -> None:
+    """Raise SheetError if a line is too long. `data` begins in line `first` of the file."""
     offset = 0
     while len(data) - offset > MAX_LINE:
         # Searching backwards from the end of the longest allowed line reads few bytes.
         stop = offset + MAX_LINE
         end = data.rfind(b"\n", offset, stop) + 1 or data.rfind(b"\r", offset, stop) + 1
         if not end:
-            line = max(data.count(b"\n", 0, offset), data.count(b"\r", 0, offset)) + 1
+            line = max(data.count(b"\n", 0, offset), data.count(b"\r", 0, offset)) + first
             raise SheetError(
                 f"{path}: line {line} has more than {MAX_LINE >> 20} MiB without a line break, "
                 "more than any row of a sheet",

@@ -77,6 +77,7 @@ __all__ = [
     "Origin",
     "Peek",
     "apply_corrections",
+    "grid_from_frame",
     "peek",
     "read_file",
     "read_grid",
@@ -650,6 +651,7 @@ def sheet_from_frame(
     first: int = 0,
     numbers: np.ndarray[Any, np.dtype[np.int64]] | None = None,
     files: Sequence[str] = (),
+    source: str = _FRAME_NAME,
 ) -> Sheet:
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
     list empties the field.
@@ -659,13 +661,31 @@ def sheet_from_frame(
     by id has ids. A list in `tags` contains `Tag` values or names; a text instead of a list is
     parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`; in any other
     DataFrame, it is an ordinary text in `name` and `category`. `mapping` maps headers that must
-    exist to columns, `defaults` headers that may be missing.
+    exist to columns, `defaults` headers that may be missing. Errors name the `source`.
 
     Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
     missing, or a value has a type that its column does not accept.
     """
     columns = {**(defaults or {}), **(mapping or {})}
-    mapper = Mapper.of(_FRAME_NAME, columns)
+    mapper = Mapper.of(source, columns)
+    if numbers is None:
+        numbers = np.arange(first, first + len(frame), dtype=np.int64)
+    grid = grid_from_frame(frame, mapper, numbers, mapping)
+    sheet = validate_grid(
+        replace(grid, files=files), Origin(source), columns, (statuses, known_statuses)
+    )
+    return replace(sheet, mapping=present_headers(columns, grid.header))
+
+
+def grid_from_frame(
+    frame: pd.DataFrame,
+    mapper: Mapper,
+    numbers: np.ndarray[Any, np.dtype[np.int64]],
+    mapping: Mapping[str, str] | None = None,
+) -> Grid:
+    """Return the grid of a DataFrame whose rows have these numbers. Raises SheetError as
+    `sheet_from_frame` does.
+    """
     frame = _with_index(rows_of(frame), mapper)
     if EXTRA in frame and _is_extra(frame[EXTRA]):
         frame = frame.drop(columns=EXTRA)
@@ -673,29 +693,33 @@ def sheet_from_frame(
     if ids is not None and mapper.mapping.get(fold_header(str(ids))) is None:
         frame = _without_tag_ids(frame, ids, mapper) if _has_lists(frame[ids]) else frame
     header = [str(name) for name in frame.columns]
-    check_mapping(_FRAME_NAME, mapping or {}, header)
+    check_mapping(mapper.source, mapping or {}, header)
     if not mapper.score(header):
         raise mapper.unusable_error([header])
     if len(set(header)) < len(header):
         raise SheetError(
-            "the DataFrame has two columns with the same name", hint="Rename one of them."
+            f"{_the(mapper.source)} has two columns with the same name", hint="Rename one of them."
         )
     _check_columns(mapper, header)
+    is_frame = mapper.source == _FRAME_NAME
+    owner = "the DataFrame's " if is_frame else f"{mapper.source}: the "
     column_of_header = {name: mapper.mapping.get(fold_header(name), "") for name in header}
-    grid = Grid(
+    return Grid(
         tab="",
         header=header,
         header_row=0,
-        rows=np.arange(first, first + len(frame), dtype=np.int64) if numbers is None else numbers,
+        rows=numbers,
         columns=[
-            _cells(str(name), column_of_header[str(name)], frame[name]) for name in frame.columns
+            _cells(f"{owner}column {name}", column_of_header[str(name)], column)
+            for name, column in frame.items()
         ],
         places=header,
         emptied=_find_emptied(frame, column_of_header),
-        files=files,
     )
-    sheet = validate_grid(grid, Origin(_FRAME_NAME), columns, (statuses, known_statuses))
-    return replace(sheet, mapping=present_headers(columns, header))
+
+
+def _the(source: str) -> str:
+    return "the DataFrame" if source == _FRAME_NAME else source
 
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
@@ -808,7 +832,7 @@ def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
     misspelled = {name: near for name in unknown if (near := mapper.find_misspelled(name, known))}
     if misspelled:
         raise SheetError(
-            f"the DataFrame has columns that petsync does not recognise: "
+            f"{_the(mapper.source)} has columns that petsync does not recognise: "
             f"{_quote_names(misspelled)}",
             hint=". ".join(f"{name!r} may mean {near}" for name, near in misspelled.items())
             + ". Rename them, map them, or drop them.",
@@ -822,7 +846,7 @@ def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
             if (near := mapper.nearest_column(name))
         ]
         raise SheetError(
-            "the DataFrame has no known column except the ids; petsync does not recognise "
+            f"{_the(mapper.source)} has no known column except the ids; petsync does not recognise "
             f"{_quote_names(other_columns)}",
             hint=f"{''.join(suggestions)}Rename them, map them, or drop them.",
         )
@@ -929,8 +953,7 @@ def _text(name: str, column: str, value: Any, digits: int) -> str:
         return value.date().isoformat()
     if column and not isinstance(value, int | float | Decimal | dt.date | UUID):
         raise SheetError(
-            f"the DataFrame's column {name} has a value of the type {type(value).__name__}: "
-            f"{str(value)[:40]!r}",
+            f"{name} has a value of the type {type(value).__name__}: {str(value)[:40]!r}",
             hint="Make it a text; a missing value means no change.",
         )
     return escape_marker(_check_encodable(name, str(value)), CLEAR)
@@ -947,7 +970,7 @@ def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> st
     for item in present_items:
         if column and not isinstance(item, kinds):
             raise SheetError(
-                f"the DataFrame's column {name} has a list with an item of the type "
+                f"{name} has a list with an item of the type "
                 f"{type(item).__name__}: {str(item)[:40]!r}",
                 hint="Its items must be strings" + (", or ps.Tag." if Tag in kinds else "."),
             )
@@ -986,8 +1009,7 @@ def _tag_id(name: str, number: Any, digits: int) -> int | None:
         with suppress(CellError):
             return parse_id(text)
     raise SheetError(
-        f"the DataFrame's column {name} has a tag with the id {str(value)[:40]}, which is not an "
-        "exact whole number",
+        f"{name} has a tag with the id {str(value)[:40]}, which is not an exact whole number",
         hint="Make the tags' ids whole numbers, or leave them out.",
     )
 
@@ -1002,8 +1024,7 @@ def _check_encodable(name: str, text: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise SheetError(
-            f"the DataFrame's column {name} has half of a surrogate pair at position "
-            f"{error.start + 1} of {text[:40]!r}",
+            f"{name} has half of a surrogate pair at position {error.start + 1} of {text[:40]!r}",
             hint="It was probably read with a wrong encoding: read it again with the correct one.",
         ) from None
     return text

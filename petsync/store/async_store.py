@@ -289,8 +289,8 @@ class AsyncStore:
         _check_effect(sheet, options)
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
             raise SheetError(
-                f"{sheet} is a sheet of Parquet files, which is only read to compare it",
-                hint="Use plan(), or read the files with pandas.read_parquet.",
+                f"{sheet} is a folder, a pattern or a Parquet file: it is only read to compare it",
+                hint="Use plan(), or read the files with pandas, and use the DataFrame.",
             )
         return _read(sheet, self._read_options(options))
 
@@ -313,7 +313,7 @@ class AsyncStore:
         given = [name for name in _OF_FILES if options.get(name)]
         if given:
             raise SettingsError(
-                f"{' and '.join(given)} cannot apply to {path}, which is a sheet of Parquet files",
+                f"{' and '.join(given)} cannot apply to {path}, which is compared in parts",
                 hint="Leave the option out, and correct the files themselves.",
             )
         comparer = FolderComparer(self.api, self.history)
@@ -359,7 +359,7 @@ class AsyncStore:
         return tuple(given) or self._session.profile.statuses
 
 
-_OF_FILES: Final = ("tab", "encoding", "corrections")
+_OF_FILES: Final = ("tab", "corrections")
 
 
 def _check_effect(sheet: object, options: ReadKeywords) -> None:

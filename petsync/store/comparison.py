@@ -60,7 +60,7 @@ class SheetComparer:
     snapshot: Callable[[], Awaitable[Snapshot]]
     load_uploads: Callable[[Sheet], Uploads]
     read_parts: Callable[..., Awaitable[tuple[Snapshot, Sheet]]]
-    """Reads a sheet of Parquet files and the store, without the rows that agree with their pets."""
+    """Reads a sheet in parts and the store, without the rows that agree with their pets."""
 
     @property
     def url(self) -> str:
@@ -94,8 +94,9 @@ class SheetComparer:
 
         petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
 
-        A folder or a pattern of Parquet files is compared in parts, on several processes or by the
-        `executor`: neither the sheet nor the store must fit into memory. For such a sheet,
+        A folder or a pattern of Parquet, CSV or JSON Lines files is compared in parts, on several
+        processes or by the `executor`: neither the sheet nor the store must fit into memory. Its
+        findings, changes and conflicts name the file and the row in it. For such a sheet,
         `snapshot` may be a folder of `snapshot_to`.
         """
         request = plan_options_from(options, guard)
@@ -138,7 +139,7 @@ class SheetComparer:
         """Return a snapshot of the store, and the sheet as `read` returns it with the statuses of
         the store's pets as `known_statuses`. Both are read at the same time.
 
-        Of a folder or a pattern of Parquet files, both lack the rows and pets that agree, except
+        Of a folder or a pattern of files, both lack the rows and pets that agree, except
         the pets with an id of `keep`. The `executor` compares their parts.
 
         Raises the errors of `snapshot` and `read`, whichever comes first.
@@ -180,7 +181,7 @@ class SheetComparer:
         if isinstance(snapshot, str | Path):
             if not (isinstance(sheet, str | Path) and is_in_parts(sheet)):
                 raise PlanError(
-                    "a snapshot in a folder can be compared with a sheet of Parquet files only",
+                    "a snapshot in a folder needs a folder or a pattern of files as the sheet",
                     hint="For another sheet, use store.snapshot().",
                 )
             folder = Path(snapshot)

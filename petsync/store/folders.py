@@ -5,6 +5,7 @@ as a whole.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,8 +26,9 @@ from petsync.errors import SheetError
 from petsync.models import Category, Tag
 from petsync.plan.change import Snapshot
 from petsync.plan.fields import Usage, normalize
+from petsync.plan.notes import first_items
 from petsync.scale.executors import Workers
-from petsync.scale.parts import BASE_FOLDER, PartFolder
+from petsync.scale.parts import BASE_FOLDER, PartFolder, part_of, write_part
 from petsync.scale.reduce import (
     KEY,
     ORDER,
@@ -37,11 +39,14 @@ from petsync.scale.reduce import (
     find_named,
     reduce_part,
 )
-from petsync.scale.sheets import SheetFiles, SplitFiles, split_files
+from petsync.scale.sheets import Rest, SheetFiles, SplitFiles, split_files
 from petsync.scale.snapshot import PARTS, snapshot_to
+from petsync.sheets.base import find_base
+from petsync.sheets.files import Source
 from petsync.store.runs import History
-from petsync.table.arrow import PetTable, sorted_by_id
+from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
+from petsync.table.frame import unique_texts
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import FILE_ROWS, Sheet
 
@@ -79,8 +84,10 @@ class FolderComparer:
         Temporary files take the space of both sides. Raises SheetError if the sheet cannot be read,
         and the errors of `snapshot`.
         """
-        base = await asyncio.to_thread(_find_base, Path(path))
-        numbers = {len(each.manifest.parts) for each in (base, store) if each is not None}
+        files = await asyncio.to_thread(SheetFiles.find, path, options)
+        exported = await asyncio.to_thread(_find_base, files)
+        in_folder = exported if isinstance(exported, PartFolder) else None
+        numbers = {len(each.manifest.parts) for each in (in_folder, store) if each is not None}
         if len(numbers) > 1:
             raise SheetError(
                 f"{path} and the snapshot have different numbers of parts: "
@@ -94,26 +101,27 @@ class FolderComparer:
         ):
             folder = Path(temporary)
             (folder / "sheet").mkdir()
-            files = await asyncio.to_thread(SheetFiles.find, path, options)
             tasks = files.tasks(_GROUPS, folder / "sheet", number)
             now, split = await _both(
                 self._take_snapshot(store, statuses, folder / "store", number),
                 asyncio.to_thread(lambda: [*workers.run(split_files, tasks)]),
             )
+            base = await asyncio.to_thread(_split_base, exported, folder / "base", number)
             parts = [
                 PartFiles(
                     sheet=tuple(each.parts[n] for each in split),
                     columns=files.columns,
                     store=now.locate(n),
-                    base=None if base is None else base.locate(n),
+                    base=None if base is None else base.parts[n],
                 )
                 for n in range(number)
             ]
-            whole = _Whole(now, files, split, base, options, parts, workers)
+            whole = _Whole(now, files, split, base and base.about, parts, workers)
             await asyncio.to_thread(whole.reduce)
             ids = await asyncio.to_thread(self._find_concerned)
             await asyncio.to_thread(whole.add_named, {*keep, *ids})
-            return whole.snapshot, whole.sheet
+            refused = exported if isinstance(exported, str) else ""
+            return whole.snapshot, replace(whole.sheet, base_refused=refused)
 
     async def _take_snapshot(
         self, store: PartFolder | None, statuses: Sequence[str], folder: Path, number: int
@@ -140,9 +148,58 @@ async def _both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
             task.cancel()
 
 
-def _find_base(path: Path) -> PartFolder | None:
-    folder = path / BASE_FOLDER
-    return PartFolder.open(folder) if folder.is_dir() else None
+def _find_base(files: SheetFiles) -> PartFolder | Base | str | None:
+    """Return the base of a folder, or that of a CSV file in it; the reason why it cannot be used;
+    or None. Raises SheetError if several files have a base.
+    """
+    folder = Path(files.source) / BASE_FOLDER
+    if folder.is_dir():
+        return PartFolder.open(folder)
+    found = {path: find_base(Source(path, "text", b"")) for path in files.files}
+    found = {path: each for path, each in found.items() if each != (None, "")}
+    if len(found) > 1:
+        names = [path.name for path in found]
+        raise SheetError(
+            f"{files.source}: {first_items(names)} each have the records of an export, and a sheet "
+            "in several files can only have those of one export",
+            hint="Plan each of these files by itself.",
+        )
+    return next((base or refused for base, refused in found.values()), None)
+
+
+class _BaseParts(NamedTuple):
+    """A base in parts."""
+
+    about: Base
+    """The base without its pets."""
+    parts: Sequence[tuple[Path, str]]
+    """The path and the SHA-256 of each part."""
+
+
+def _split_base(
+    base: PartFolder | Base | str | None, folder: Path, number: int
+) -> _BaseParts | None:
+    """Return the base in this number of parts; that of a CSV file is written into a new folder."""
+    none = PetTable(SCHEMA.empty_table())
+    if isinstance(base, PartFolder):
+        manifest = base.manifest
+        about = Base(
+            pets=none,
+            store=manifest.store,
+            taken_at=manifest.taken_at,
+            statuses=manifest.coverage.statuses,
+        )
+        return _BaseParts(about, [base.locate(n) for n in range(number)])
+    if not isinstance(base, Base):
+        return None
+    folder.mkdir()
+    table = sorted_by_id(base.pets.table)
+    owners = part_of(table["id"].to_numpy(), number)
+    parts = []
+    for n in range(number):
+        path = folder / f"{n:05d}.parquet"
+        parts.append((path, write_part(path, table.filter(pa.array(owners == n))).sha256))
+    return _BaseParts(replace(base, pets=none), parts)
 
 
 class _Whole:
@@ -153,8 +210,7 @@ class _Whole:
         store: PartFolder,
         files: SheetFiles,
         split: Sequence[SplitFiles],
-        base: PartFolder | None,
-        options: ReadOptions,
+        base: Base | None,
         parts: Sequence[PartFiles],
         workers: Workers,
     ) -> None:
@@ -163,8 +219,8 @@ class _Whole:
         self._starts = np.cumsum([0, *counts])
         """The position of each file's first row among the rows of all files, and their number."""
         self._total = int(self._starts[-1])
-        self._base, self._options = base, options
-        self._parts, self._workers = parts, workers
+        self._odd = {row: odd for each in split for row, odd in each.odd.items()}
+        self._base, self._parts, self._workers = base, parts, workers
         self._found: list[Reduced] = []
 
     def reduce(self) -> None:
@@ -244,18 +300,18 @@ class _Whole:
     @property
     def sheet(self) -> Sheet:
         """The sheet, with its base."""
-        statuses = frozenset[str]().union(*(each.statuses for each in self._found))
-        sheet = self._files.read(self._rows, self._options, statuses, self._total)
-        if self._base is None:
-            return sheet
-        manifest = self._base.manifest
-        base = Base(
-            pets=PetTable(sorted_by_id(_join([each.base for each in self._found], "id"))),
-            store=manifest.store,
-            taken_at=manifest.taken_at,
-            statuses=manifest.coverage.statuses,
+        statuses = {*itertools.chain.from_iterable(each.statuses for each in self._found)}
+        base = None
+        if self._base is not None:
+            pets = PetTable(sorted_by_id(_join([each.base for each in self._found], "id")))
+            base = replace(self._base, pets=pets)
+            statuses |= unique_texts(base.rows, "status")
+        rows = self._rows.sort_by(ROW)
+        rest = Rest(rows=rows, odd=self._odd, statuses=frozenset(statuses), base=base)
+        sheet = self._files.read(rest)
+        return replace(
+            sheet, source=self._files.source, base=base, agreeing=self._total - len(rows)
         )
-        return replace(sheet, base=base)
 
     @property
     def snapshot(self) -> Snapshot:

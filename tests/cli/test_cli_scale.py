@@ -1,7 +1,8 @@
-"""Folders of Parquet files on the command line: exported, edited, planned, applied, and by Dask."""
+"""Sheets in several files on the command line: exported, edited, planned, applied, and by Dask."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale.executors import Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
+from petsync.sheets.sidecar import sidecar_path
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +113,10 @@ def test_a_folder_is_applied(box: Sandbox, shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("break_it", "text"),
     [
-        (lambda folder: [each.unlink() for each in folder.glob("*.parquet")], "no Parquet file"),
+        (
+            lambda folder: [each.unlink() for each in folder.glob("*.parquet")],
+            "no Parquet, CSV or JSON Lines file",
+        ),
         (lambda folder: (folder / "part-00000.parquet").write_bytes(b"x"), "cannot be read"),
         (lambda folder: rename(folder, "id", "number"), "no column of ids"),
         (lambda folder: rename(folder, "status", "petsync row"), "Rename the column"),
@@ -143,6 +148,113 @@ def rename(folder: Path, column: str, name: str, only: str = "*.parquet") -> Non
     for path in folder.glob(only):
         table = pq.read_table(path)
         pq.write_table(table.rename_columns({column: name}), path)
+
+
+def test_a_csv_export_is_compared_in_parts(box: Sandbox, shell: Shell) -> None:
+    """A CSV export that a folder or a pattern names is compared in parts, with its base: it agrees,
+    its edits are planned with their lines, and newer values of the store stay.
+    """
+    Path("big").mkdir()
+    shell("export", "big/pets.csv", "--url", box.url)
+    for sheet in ("big", "big/p*.csv"):
+        assert "all 6 rows agree" in shell("plan", sheet, "--url", box.url).out
+    with ps.connect(box.url) as store:
+        store.apply(store.edit(3, name="Newer"))
+    path = Path("big/pets.csv")
+    more = Path("big/more.csv")
+    text = path.read_text(encoding="utf-8")
+    header = text.splitlines()[0]
+    more.write_text(f"{header}\n,Newcomer,available,,,,,\n", encoding="utf-8")
+    path.write_text(text.replace(",Mia,", ",Mia II,"), encoding="utf-8")
+    done = shell("plan", "big", "--url", box.url, "-o", "plan.json")
+    assert "name: Mia -> Mia II" in done.out
+    assert {each.source for each in Plan.load("plan.json").changes} == {
+        "more.csv, line 2, column 1",
+        "pets.csv, line 3, column 2",
+    }
+    assert "Newer" not in {each.after.name for each in Plan.load("plan.json").updates}
+    assert shell("apply", "plan.json", "--url", box.url, "--yes").code == 0
+    assert {"Newer", "Mia II", "Newcomer"} <= {pet.name for pet in box.pets()}
+    done = shell("plan", "big", "--url", box.url, "--exit-code")
+    assert done.code == 0, done.out
+
+
+def test_an_encoding_applies_to_csv_files_only(box: Sandbox, shell: Shell) -> None:
+    """--encoding reads the CSV files of a folder, and is an error for other files."""
+    Path("big").mkdir()
+    Path("big/1.csv").write_text("id;name\n3;Zoë II\n", encoding="cp1252")
+    done = shell("plan", "big", "--url", box.url)
+    assert "1.csv: the file is not UTF-8: byte 13" in " ".join(done.err.split())
+    done = shell("plan", "big", "--url", box.url, "--encoding", "cp1252")
+    assert "Zoë II" in done.out
+    Path("big/1.csv").rename("big/1.jsonl")
+    done = shell("plan", "big", "--url", box.url, "--encoding", "cp1252")
+    assert "encoding cannot apply to big, which has JSON Lines files" in done.err
+
+
+def test_json_lines_are_compared(box: Sandbox, shell: Shell) -> None:
+    """Each line of a JSON Lines file is a row: an absent key and null change nothing, and lists are
+    lists.
+    """
+    Path("big").mkdir()
+    rows = [{"id": 1, "tags": ["calm", "new"]}, {"id": 2, "name": None, "status": "sold"}]
+    for number, row in enumerate(rows):
+        Path(f"big/{number}.ndjson").write_text(f"\n{json.dumps(row)}\n", encoding="utf-8")
+    assert shell("plan", "big", "--url", box.url, "-o", "plan.json").code == 0
+    changes = Plan.load("plan.json").updates
+    assert [(each.pet_id, each.fields) for each in changes] == [(1, ("tags",)), (2, ("status",))]
+    assert [each.source for each in changes] == ["0.ndjson, row 2, tags", "1.ndjson, row 2, status"]
+    assert [tag.name for tag in changes[0].after.tags] == ["calm", "new"]
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        ({"a.csv": "id,name\n", "b.jsonl": '{"id": 1}'}, "files of several kinds: a.csv (CSV), b"),
+        ({"a.csv": "id,name\n", "b.csv": "id,status\n"}, "b.csv has the columns id, status, and"),
+        ({"a.csv": "name,status\n"}, "big has no column of ids"),
+        ({"a.csv": "what,ever\n"}, "a.csv: no column has a header that petsync recognises"),
+        ({"a.csv": 'id,name\n1,"Rex\n'}, "a.csv: a cell that begins in the record at line 2"),
+        ({"a.jsonl": '{"id": 1}\n\n[1]\n'}, "a.jsonl: line 3 is not a JSON object"),
+        ({"a.jsonl": '{"id": 1, "name": {"a": 1}}'}, "a.jsonl: the column name has a value of the"),
+        ({"a.jsonl": '{"id": 1, "satus": "sold"}'}, "a.jsonl has columns that petsync does not"),
+        ({"a.jsonl": '{"id": 1, "colour": "red"}'}, "a.jsonl has no known column except the ids"),
+        ({"a.xlsx": "x"}, "big has no Parquet, CSV or JSON Lines file"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(
+    files: dict[str, str], text: str, box: Sandbox, shell: Shell
+) -> None:
+    """The error of a folder names the folder or the file, and never a DataFrame."""
+    Path("big").mkdir()
+    for name, content in files.items():
+        Path("big", name).write_text(content, encoding="utf-8")
+    done = shell("plan", "big", "--url", box.url)
+    assert done.code == 1
+    assert text in " ".join(done.err.split())
+    assert "DataFrame" not in done.err
+
+
+def test_a_misspelt_folder_is_an_error(box: Sandbox, shell: Shell) -> None:
+    """A name without a file extension may be meant as a folder."""
+    done = shell("plan", "bgi", "--url", box.url)
+    assert "bgi: there is no such file or folder" in done.err
+    done = shell("plan", "bgi/*.csv", "--url", box.url)
+    assert "bgi/*.csv has no Parquet, CSV or JSON Lines file" in done.err
+
+
+def test_two_exports_are_no_sheet_in_several_files(box: Sandbox, shell: Shell) -> None:
+    """Values of several exports cannot be told from edits, so several bases are an error."""
+    Path("big").mkdir()
+    for name in ("a", "b"):
+        shell("export", f"big/{name}.csv", "--url", box.url)
+    done = shell("plan", "big", "--url", box.url)
+    assert "a.csv, b.csv each have the records of an export" in " ".join(done.err.split())
+    sidecar_path(Path("big/b.csv")).unlink()
+    Path("big/b.csv").unlink()
+    sidecar_path(Path("big/a.csv")).write_text("petsync-base", encoding="utf-8")
+    done = shell("plan", "big", "--url", box.url)
+    assert "the records of its export cannot be used" in " ".join(done.err.split())
 
 
 def test_an_export_needs_an_empty_folder(box: Sandbox, shell: Shell) -> None:
