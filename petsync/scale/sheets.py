@@ -43,6 +43,7 @@ _EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
 """The number below which a float type represents all whole numbers."""
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
 _TEXT = pa.large_string()
+_TEXTS = pa.large_list(_TEXT)
 
 
 def find_files(path: str | Path) -> tuple[list[Path], str]:
@@ -377,6 +378,7 @@ class _CellFiles(SheetFiles):
         names += [TAG_IDS] if "tags" in positions else []
         columns = {name: f"value {name}" for name in names}
         kinds = {name: SCHEMA.field(name).type for name in names}
+        kinds[TAG_IDS] = _TEXTS
         if ACTION in positions:
             columns[ACTION], kinds[ACTION] = f"value {ACTION}", _TEXT
         schema = pa.schema(
@@ -575,8 +577,8 @@ def _find_odd(grid: Grid) -> Iterator[tuple[int, OddCells]]:
 
 
 def _read_values(sheet: Sheet) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
-    """Return the values of a sheet's rows, with their actions, and a mask of the rows that have a
-    tag without a name, or ids for some of their tags only.
+    """Return the values and actions of a sheet's rows, with the ids of tags as texts, and a mask of
+    the rows that have a tag without a name, or ids for some of their tags only.
     """
     table = table_from_frame(sheet.rows)
     names, ids = _flat(table["tags"]), _flat(table[TAG_IDS])
@@ -590,6 +592,7 @@ def _read_values(sheet: Sheet) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
     at = np.arange(len(table))
     columns = {name: table[name] for name in table.column_names}
     columns["tags"] = names.take(pa.array(at, mask=is_partial))
-    columns[TAG_IDS] = ids.take(pa.array(at, mask=is_partial | (numbered == 0)))
+    numbers = ids.take(pa.array(at, mask=is_partial | (numbered == 0)))
+    columns[TAG_IDS] = numbers.cast(_TEXTS)
     columns[ACTION] = pa.array(sheet.rows[ACTION], _TEXT, from_pandas=True)
     return pa.table(columns), is_partial

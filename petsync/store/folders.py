@@ -152,8 +152,9 @@ def _find_base(files: SheetFiles) -> PartFolder | Base | str | None:
     """Return the base of a folder, or that of a CSV file in it; the reason why it cannot be used;
     or None. Raises SheetError if several files have a base.
     """
-    folder = Path(files.source) / BASE_FOLDER
-    if folder.is_dir():
+    source = Path(files.source)
+    folder = (source if source.is_dir() else source.parent) / BASE_FOLDER
+    if folder.is_dir() and not source.is_file():
         return PartFolder.open(folder)
     found = {path: find_base(Source(path, "text", b"")) for path in files.files}
     found = {path: each for path, each in found.items() if each != (None, "")}
