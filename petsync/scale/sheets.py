@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,11 +41,16 @@ _TEXT_COLUMNS = frozenset({"name", "status", "category", ACTION})
 _ADDED = [ROW, ORDER, KEY]
 """The columns that are added to those of the files."""
 _BATCH_ROWS = 1 << 16
+_HEAD_BYTES = 1 << 20
+"""The number of bytes that are read at once to find the header of a CSV file."""
 _EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
 """The number below which a float type represents all whole numbers."""
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
 _TEXT = pa.large_string()
 _TEXTS = pa.large_list(_TEXT)
+
+Run = Callable[[Callable[[Path], Any], Sequence[Path]], Iterable[Any]]
+"""Computes a pure function of each file, in order."""
 
 
 def find_files(path: str | Path) -> tuple[list[Path], str]:
@@ -126,10 +133,10 @@ class SheetFiles(ABC):
     options: ReadOptions
 
     @classmethod
-    def find(cls, path: str | Path, options: ReadOptions) -> SheetFiles:
-        """Return the files of a sheet. Raises SheetError if a file cannot be read, if the files
-        have different columns, or if there is no column of ids; and SettingsError for an encoding
-        of files that are not CSV.
+    def find(cls, path: str | Path, options: ReadOptions, run: Run = map) -> SheetFiles:
+        """Return the files of a sheet; `run` reads their headers. Raises SheetError if a file
+        cannot be read, if the files have different columns, or if there is no column of ids; and
+        SettingsError for an encoding of files that are not CSV.
         """
         found, kind = find_files(path)
         files = [each.absolute() for each in found]
@@ -143,12 +150,12 @@ class SheetFiles(ABC):
             "CSV": _CsvFiles,
             "JSON Lines": _LineFiles,
         }
-        return kinds[kind].open(str(path), files, options)
+        return kinds[kind].open(str(path), files, options, run)
 
     @classmethod
     @abstractmethod
-    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
-        """Return the files after reading their headers."""
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions, run: Run) -> SheetFiles:
+        """Return the files after `run` has read their headers."""
 
     @abstractmethod
     def iter_batches(self, path: Path) -> Iterator[_Batch]:
@@ -258,8 +265,8 @@ class _ParquetFiles(SheetFiles):
     __slots__ = ()
 
     @classmethod
-    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
-        headers = _read_headers(files)
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions, run: Run) -> SheetFiles:
+        headers = _join_schemas(files, [*run(_read_schema, files)])
         names = [field.name for field in headers]
         if len({*names, *_ADDED}) < len(names) + len(_ADDED):
             raise SheetError(
@@ -298,9 +305,12 @@ class _ParquetFiles(SheetFiles):
         )
 
 
-def _read_headers(files: Sequence[Path]) -> pa.Schema:
+def _read_schema(path: Path) -> pa.Schema:
+    return _open(path).schema_arrow.remove_metadata()
+
+
+def _join_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Return the columns of the files, with the types of texts and lists that hold any size."""
-    schemas = [_open(path).schema_arrow.remove_metadata() for path in files]
     if len({*schemas[0].names}) < len(schemas[0].names):
         return schemas[0]
     for path, schema in zip(files, schemas, strict=True):
@@ -469,45 +479,51 @@ class _CsvFiles(_CellFiles):
     __slots__ = ()
 
     @classmethod
-    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
-        first = None
-        for path in files:
-            grid = next(_iter_csv(path, options))
-            if first is None:
-                first = grid
-            elif [*grid.header] != [*first.header]:
-                raise _different_columns_error(path, grid.header, files[0], first.header)
-        assert first is not None
-        return cls._with_header(source, files, options, first.header, first.header_row)
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions, run: Run) -> SheetFiles:
+        headers = [*run(partial(_read_csv_header, options=options), files)]
+        header, row = headers[0]
+        for path, (other, _) in zip(files, headers, strict=True):
+            if other != header:
+                raise _different_columns_error(path, other, files[0], header)
+        return cls._with_header(source, files, options, header, row)
 
     def iter_grids(self, path: Path) -> Iterator[Grid]:
-        return _iter_csv(path, self.options)
+        for grid in csv.iter_grids(path, self.options.encoding, _mapper(path, self.options)):
+            if [*grid.header] != self.header:
+                raise _different_columns_error(path, grid.header, self.files[0], self.header)
+            yield grid
 
 
-def _iter_csv(path: Path, options: ReadOptions) -> Iterator[Grid]:
-    return csv.iter_grids(path, options.encoding, Mapper.of(str(path), options.columns))
+def _read_csv_header(path: Path, options: ReadOptions) -> tuple[list[str], int]:
+    """Return the header of a file, and its row."""
+    grids = csv.iter_grids(path, options.encoding, _mapper(path, options), size=_HEAD_BYTES)
+    first = next(grids)
+    return [*first.header], first.header_row
+
+
+def _mapper(path: Path, options: ReadOptions) -> Mapper:
+    return Mapper.of(str(path), options.columns)
 
 
 class _LineFiles(_CellFiles):
     __slots__ = ()
 
     @classmethod
-    def open(cls, source: str, files: Sequence[Path], options: ReadOptions) -> SheetFiles:
-        keys: dict[str, None] = {}
-        for path in files:
-            for _, row in _iter_objects(path, msgspec.Raw):
-                keys.update(dict.fromkeys(row))
-        mapped = {fold_header(name) for name in options.columns}
-        # These columns of a Parquet export are read with the tags, or not at all.
-        unused = {fold_header(TAG_IDS), EXTRA} - mapped
-        header = [key for key in keys if fold_header(key) not in unused]
+    def open(cls, source: str, files: Sequence[Path], options: ReadOptions, run: Run) -> SheetFiles:
+        keys = dict.fromkeys(itertools.chain.from_iterable(run(_read_keys_of_objects, files)))
+        header = [key for key in keys if not _is_unused(key, options)]
         return cls._with_header(source, files, options, header)
 
     def iter_grids(self, path: Path) -> Iterator[Grid]:
-        mapper = Mapper.of(str(path), self.options.columns)
+        mapper = _mapper(path, self.options)
         for numbers, rows in _iter_groups(path):
-            keys = [*self.header, *{key for row in rows for key in row}.difference(self.header)]
-            columns = {key: [row.get(key) for row in rows] for key in keys}
+            others = {key for row in rows for key in row}.difference(self.header)
+            if not all(_is_unused(key, self.options) for key in others):
+                raise SheetError(
+                    f"{path}: the file changed while it was read",
+                    hint="Wait until the program that writes it is done, and try again.",
+                )
+            columns = {key: [row.get(key) for row in rows] for key in (*self.header, *others)}
             grid = grid_from_frame(pd.DataFrame(columns, dtype=object), mapper, np.array(numbers))
             cells = dict(zip(grid.header, grid.columns, strict=True))
             yield replace(
@@ -516,6 +532,20 @@ class _LineFiles(_CellFiles):
                 places=self.header,
                 columns=[cells[key] for key in self.header],
             )
+
+
+def _is_unused(key: str, options: ReadOptions) -> bool:
+    """Return true for a column of a Parquet export that is read with the tags, or not at all."""
+    names = {fold_header(name) for name in options.columns}
+    return fold_header(key) in {fold_header(TAG_IDS), EXTRA} - names
+
+
+def _read_keys_of_objects(path: Path) -> list[str]:
+    """Return the keys of all objects in a file, in the order in which they first occur."""
+    keys: dict[str, None] = {}
+    for _, row in _iter_objects(path, msgspec.Raw):
+        keys.update(dict.fromkeys(row))
+    return [*keys]
 
 
 def _iter_groups(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:

@@ -354,7 +354,8 @@ class EncodingError(SheetError):
     have; "" if none is likely.
     """
 
-    def __init__(self, message: str, *, hint: str, offered: str = "") -> None:
+    # A worker process sends the error to its caller with the message as the only argument.
+    def __init__(self, message: str, *, hint: str = "", offered: str = "") -> None:
         super().__init__(message, hint=hint)
         self.offered = offered
 

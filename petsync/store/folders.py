@@ -84,21 +84,13 @@ class FolderComparer:
         Temporary files take the space of both sides. Raises SheetError if the sheet cannot be read,
         and the errors of `snapshot`.
         """
-        files = await asyncio.to_thread(SheetFiles.find, path, options)
-        exported = await asyncio.to_thread(_find_base, files)
-        in_folder = exported if isinstance(exported, PartFolder) else None
-        numbers = {len(each.manifest.parts) for each in (in_folder, store) if each is not None}
-        if len(numbers) > 1:
-            raise SheetError(
-                f"{path} and the snapshot have different numbers of parts: "
-                f"{' and '.join(map(str, sorted(numbers)))}",
-                hint="Take the snapshot with `partitions` as in the export.",
-            )
-        number = numbers.pop() if numbers else PARTS
         with (
             Workers(executor) as workers,
             tempfile.TemporaryDirectory(prefix="petsync-") as temporary,
         ):
+            files = await asyncio.to_thread(SheetFiles.find, path, options, workers.run)
+            exported = await asyncio.to_thread(_find_base, files)
+            number = _find_number(path, exported, store)
             folder = Path(temporary)
             (folder / "sheet").mkdir()
             tasks = files.tasks(_GROUPS, folder / "sheet", number)
@@ -146,6 +138,21 @@ async def _both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
     finally:
         for task in tasks:
             task.cancel()
+
+
+def _find_number(
+    path: str | Path, base: PartFolder | Base | str | None, store: PartFolder | None
+) -> int:
+    """Return the number of parts. Raises SheetError if the base and the store differ in it."""
+    given = [each for each in (base, store) if isinstance(each, PartFolder)]
+    numbers = {len(each.manifest.parts) for each in given}
+    if len(numbers) > 1:
+        raise SheetError(
+            f"{path} and the snapshot have different numbers of parts: "
+            f"{' and '.join(map(str, sorted(numbers)))}",
+            hint="Take the snapshot with `partitions` as in the export.",
+        )
+    return numbers.pop() if numbers else PARTS
 
 
 def _find_base(files: SheetFiles) -> PartFolder | Base | str | None:
