@@ -10,7 +10,7 @@ A part is a pure function of its files, so it can be computed anywhere, and more
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from petsync.plan.match import names_among
 from petsync.scale.parts import read_part, read_rows
 from petsync.sheets.headers import ACTION
 from petsync.table.arrow import SCHEMA, rows_from_table
-from petsync.table.lists import Items, flatten
+from petsync.table.lists import Items, flatten, pick
 
 __all__ = ["KEY", "ORDER", "ROW", "PartFiles", "Reduced", "Wanted", "find_named", "reduce_part"]
 
@@ -54,12 +54,20 @@ class PartFiles:
 
     sheet: tuple[Path, ...]
     """The sheet's rows, in temporary files of `PartWriter`s."""
+    in_place: tuple[Callable[[], pa.Table], ...] = ()
+    """Functions that read files of the sheet which have only rows of this part."""
+    schema: pa.Schema
+    """The columns of the sheet's rows."""
     columns: Mapping[str, str]
     """The sheet's column for each canonical column that it has."""
     store: tuple[Path, str]
     """The store's pets, with the SHA-256 of the file."""
     base: tuple[Path, str] | None = None
     """The pets at the export, None without a base."""
+
+    def read_sheet(self) -> pa.Table:
+        """Return the sheet's rows. Raises SheetError if a file cannot be read, or was changed."""
+        return pa.concat_tables([read_rows(self.sheet), *(read() for read in self.in_place)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +107,7 @@ def reduce_part(files: PartFiles) -> Reduced:
 
     Raises SheetError if a file cannot be read, or was changed.
     """
-    rows = read_rows(files.sheet)
+    rows = files.read_sheet()
     pets = read_part(*files.store)
     base = SCHEMA.empty_table() if files.base is None else read_part(*files.base)
     agrees = _find_agreeing(rows, pets, files)
@@ -120,17 +128,22 @@ def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
     be in the result of `reduce_part`.
     """
     sides = (files.store,) if files.base is None else (files.store, files.base)
-    rows, pets, base = read_rows(files.sheet), SCHEMA.empty_table(), SCHEMA.empty_table()
-    chosen = _select(rows, ORDER, pa.array([*wanted.rows], pa.int64()))
-    ids = pa.concat_arrays([_combine(chosen[KEY]), *(_find_wanted(side, wanted) for side in sides)])
-    if len(ids):
+    ids = pa.concat_arrays([_find_wanted(side, wanted) for side in sides])
+    rows, pets, base = files.schema.empty_table(), SCHEMA.empty_table(), SCHEMA.empty_table()
+    if len(ids) or wanted.rows:
+        rows = files.read_sheet()
+        chosen = _select(rows, ORDER, pa.array([*wanted.rows], pa.int64()))
+        ids = pa.concat_arrays([_combine(chosen[KEY]), ids])
+        rows = _select(rows, KEY, ids)
         pets = _select(read_part(*files.store), "id", ids)
         base = base if files.base is None else _select(read_part(*files.base), "id", ids)
-    return Reduced(rows=_select(rows, KEY, ids), pets=pets, base=base)
+    return Reduced(rows=rows, pets=pets, base=base)
 
 
 def _find_wanted(part: tuple[Path, str], wanted: Wanted) -> pa.Array:
     """Return the ids of the wanted pets in a file."""
+    if not (wanted.names or wanted.photos or wanted.ids):
+        return pa.array([], pa.int64())
     pets = read_part(*part, columns=_IDENTIFYING if wanted.photos else _IDENTIFYING[:2])
     return _combine(pets["id"].filter(pa.array(_are_wanted(pets, wanted))))
 
@@ -165,11 +178,11 @@ def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
     if (action := files.columns.get(ACTION)) is not None:
         mask &= _have_any(_combine(rows[action]), _KEPT_ACTIONS)
     at = np.flatnonzero(mask)
-    near = pets.take(pa.array(places[at]))
-    some = rows.take(pa.array(at))
+    near = places[at]
     for column, header in files.columns.items():
         if column not in ("id", ACTION) and len(at):
-            mask[at] &= _are_equal(_combine(some[header]), _combine(near[column]))
+            cells, values = pick(_combine(rows[header]), at), pick(_combine(pets[column]), near)
+            mask[at] &= _are_equal(cells, values)
     return mask
 
 

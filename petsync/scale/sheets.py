@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from petsync.errors import SettingsError, SheetError
-from petsync.scale.parts import PartWriter
+from petsync.scale.parts import PartWriter, part_of
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.sheets import csv
 from petsync.sheets.files import KIND_OF_PART, MAX_LINE, open_regular
@@ -102,6 +102,16 @@ class _Batch(NamedTuple):
     """The id of each row as int64, null for a row that is compared as a whole."""
     odd: Mapping[int, OddCells] = {}
     """The rows of cells that are not plain texts, by number in the file."""
+
+
+class _OwnPart(NamedTuple):
+    """A file that has only rows of one part."""
+
+    part: int
+    rows: int
+    """The number of its rows."""
+    status: tuple[int, ...]
+    """Its state on the disk, see `_read_status`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +219,8 @@ class SplitFiles:
 
     parts: Sequence[Path]
     """The temporary file of each part."""
+    in_place: Sequence[tuple[int, Callable[[], pa.Table]]]
+    """The parts with all rows of a file, which was not split, and functions that read the file."""
     unnumbered: pa.Table
     """The rows without an id, and those that need a careful look."""
     rows: Sequence[int]
@@ -223,13 +235,18 @@ def split_files(task: SplitTask) -> SplitFiles:
     lacking = [schema.empty_table()]
     counts = []
     odd: dict[int, OddCells] = {}
+    in_place = []
     writer = PartWriter(task.folder, task.parts, schema, KEY)
     for number, path in enumerate(task.files, task.first):
         start = place = number * FILE_ROWS
+        if isinstance(task.sheet, _ParquetFiles) and (
+            own := task.sheet.find_part(path, task.parts)
+        ):
+            in_place.append((own.part, partial(task.sheet.read_file, path, start, own.status)))
+            counts.append(own.rows)
+            continue
         for batch in task.sheet.iter_batches(path):
-            order = np.arange(place, place + len(batch.rows))
-            table = batch.table.append_column(ROW, pa.array(start + batch.rows))
-            table = table.append_column(ORDER, pa.array(order)).append_column(KEY, batch.keys)
+            table = _add_columns(batch, start, place)
             writer.write(table)
             if batch.keys.null_count:
                 lacking.append(table.filter(batch.keys.is_null()).cast(schema))
@@ -238,8 +255,21 @@ def split_files(task: SplitTask) -> SplitFiles:
         counts.append(place - start)
     writer.close()
     return SplitFiles(
-        parts=writer.files, unnumbered=pa.concat_tables(lacking), rows=counts, odd=odd
+        parts=writer.files,
+        in_place=in_place,
+        unnumbered=pa.concat_tables(lacking),
+        rows=counts,
+        odd=odd,
     )
+
+
+def _add_columns(batch: _Batch, start: int, place: int) -> pa.Table:
+    """Return the rows of a file with the columns in _ADDED. `start` is ROW before the file's first
+    row, and `place` is ORDER of the first of these rows.
+    """
+    order = np.arange(place, place + len(batch.rows))
+    table = batch.table.append_column(ROW, pa.array(start + batch.rows))
+    return table.append_column(ORDER, pa.array(order)).append_column(KEY, batch.keys)
 
 
 def _match(source: str, header: Sequence[str], options: ReadOptions) -> dict[str, int]:
@@ -292,6 +322,32 @@ class _ParquetFiles(SheetFiles):
             yield _Batch(table, rows, _read_keys(table[self.columns["id"]]))
             first += len(table)
 
+    def find_part(self, path: Path, parts: int) -> _OwnPart | None:
+        """Return the part that has all rows of a file, as in an export that was edited; None if
+        there is no such part, or if an id needs a careful look.
+        """
+        status = _read_status(path)
+        part, rows = None, 0
+        for batch in _open(path).iter_batches(_BATCH_ROWS, columns=[self.columns["id"]]):
+            keys = _read_keys(pa.chunked_array([batch.column(0)]))
+            if keys.null_count:
+                return None
+            numbers = part_of(keys.to_numpy(), parts)
+            part = int(numbers[0]) if part is None else part
+            if (numbers != part).any():
+                return None
+            rows += len(keys)
+        return None if part is None else _OwnPart(part, rows, status)
+
+    def read_file(self, path: Path, start: int, status: tuple[int, ...]) -> pa.Table:
+        """Return the rows of a file that has a part. Raises SheetError if it was changed."""
+        table = _open(path).read(use_threads=False)
+        if _read_status(path) != status:
+            raise _changed_error(path)
+        rows = np.arange(1, len(table) + 1)
+        batch = _Batch(table, rows, _read_keys(table[self.columns["id"]]))
+        return _add_columns(batch, start, start).select(self.schema.names).cast(self.schema)
+
     def read(self, rest: Rest) -> Sheet:
         return sheet_from_frame(
             rest.rows.drop_columns(_ADDED).to_pandas(types_mapper=_TYPES.get),
@@ -303,6 +359,22 @@ class _ParquetFiles(SheetFiles):
             files=self.names,
             source=self.source,
         )
+
+
+def _read_status(path: Path) -> tuple[int, ...]:
+    """Return the size of a file, and when it was changed."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise SheetError(f"{path} cannot be read: {error.strerror or error}") from None
+    return status.st_size, status.st_mtime_ns
+
+
+def _changed_error(path: Path) -> SheetError:
+    return SheetError(
+        f"{path}: the file changed while it was read",
+        hint="Wait until the program that writes it is done, and try again.",
+    )
 
 
 def _read_schema(path: Path) -> pa.Schema:
@@ -519,10 +591,7 @@ class _LineFiles(_CellFiles):
         for numbers, rows in _iter_groups(path):
             others = {key for row in rows for key in row}.difference(self.header)
             if not all(_is_unused(key, self.options) for key in others):
-                raise SheetError(
-                    f"{path}: the file changed while it was read",
-                    hint="Wait until the program that writes it is done, and try again.",
-                )
+                raise _changed_error(path)
             columns = {key: [row.get(key) for row in rows] for key in (*self.header, *others)}
             grid = grid_from_frame(pd.DataFrame(columns, dtype=object), mapper, np.array(numbers))
             cells = dict(zip(grid.header, grid.columns, strict=True))

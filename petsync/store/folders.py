@@ -102,6 +102,10 @@ class FolderComparer:
             parts = [
                 PartFiles(
                     sheet=tuple(each.parts[n] for each in split),
+                    in_place=tuple(
+                        read for each in split for part, read in each.in_place if part == n
+                    ),
+                    schema=files.schema,
                     columns=files.columns,
                     store=now.locate(n),
                     base=None if base is None else base.parts[n],
