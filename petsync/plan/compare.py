@@ -2096,10 +2096,10 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     ]
     if rest:
         cells = "1 cell was" if len(rest) == 1 else f"{len(rest):,} cells were"
-        yield (
-            f"{cells} read with a warning: {first_items(rest)}. `petsync check` and sheet.findings "
-            "list them."
-        )
+        where = "`petsync check` and sheet.findings list them."
+        if sheet.files:
+            where = "sheet.findings lists them."
+        yield f"{cells} read with a warning: {first_items(rest)}. {where}"
 
 
 _WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")
