@@ -305,9 +305,12 @@ def test_the_plan_of_json_lines_is_that_of_a_table(
     ):
         folder = tmp_path / "pets"
         folder.mkdir()
+        exported = store.snapshot()
+        if seed % 2 == 0:
+            store.snapshot_to(folder / BASE_FOLDER, partitions=[1, 7][seed % 4 // 2])
         for pet in chance.sample(pets, 20):
             store.api.update_pet(replace_name(pet, f"{pet.name} of the store"))
-        frame = edited(chance, store.snapshot().frame)
+        frame = edited(chance, exported.frame)
         rows = [row for row in map(json_row, frame.to_dict("records")) if row]
         for row in chance.sample(rows, 12):
             column = chance.choice(["name", "category", "tags", "id", "status", "mine"])
@@ -324,7 +327,8 @@ def test_the_plan_of_json_lines_is_that_of_a_table(
         table = pd.DataFrame({key: [row.get(key) for row in rows] for key in keys}, dtype=object)
         files = [f"{number:02d}.jsonl" for number in range(3)]
         sheet = sheet_from_frame(table, numbers=np.array(numbers), files=files)
-        sheet = replace(sheet, source=str(folder))
+        base = base_of(exported) if seed % 2 == 0 else None
+        sheet = replace(sheet, source=str(folder), base=base)
         options: dict[str, Any] = {"delete_missing": seed % 3 == 0}
         whole = store.plan(sheet, **options)
         plan = store.plan(folder, executor=threads, **options)

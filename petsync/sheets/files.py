@@ -456,6 +456,8 @@ def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
             )
         encoding = _encoding_to_use(path, data, encoding)
         decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
+        if encoding is None:
+            _must_be_readable(path, data.rstrip(b"\0"))
         start, is_first = 0, True
         while True:
             following = file.read(size)
@@ -466,7 +468,7 @@ def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
                 raise _undecodable_error(path, encoding, error, start - waiting) from None
             block = text.encode("utf-8", "surrogatepass")
             if is_first or not following:
-                _must_be_readable(path, block)
+                _must_be_readable(path, block.rstrip(b"\0") if following else block)
             yield block
             if not following:
                 break

@@ -189,6 +189,10 @@ def test_an_encoding_applies_to_csv_files_only(box: Sandbox, shell: Shell) -> No
     assert "1.csv: the file is not UTF-8: byte 13" in " ".join(done.err.split())
     done = shell("plan", "big", "--url", box.url, "--encoding", "cp1252")
     assert "Zoë II" in done.out
+    Path("big/1.csv").write_text("id;name\n3;Zoë III\n", encoding="utf-16")
+    assert "the file is UTF-16" in " ".join(shell("plan", "big", "--url", box.url).err.split())
+    done = shell("plan", "big", "--url", box.url, "--encoding", "utf-16")
+    assert "Zoë III" in done.out
     Path("big/1.csv").rename("big/1.jsonl")
     done = shell("plan", "big", "--url", box.url, "--encoding", "cp1252")
     assert "encoding cannot apply to big, which has JSON Lines files" in done.err
