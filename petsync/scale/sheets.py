@@ -498,7 +498,8 @@ class _CellFiles(SheetFiles):
         places = sheet.rows.index.get_indexer(pd.Index(grid.rows))
         values = values.take(pa.array(places, mask=places < 0))
         odd = dict(_find_odd(grid))
-        is_odd = np.isin(grid.rows, [*odd]) | (places < 0) | is_partial[places]
+        # The place -1, of a row that is not used, is that of the added last item.
+        is_odd = np.isin(grid.rows, [*odd]) | np.append(is_partial, True)[places]
         keys = pc.if_else(pa.array(is_odd), pa.scalar(None, pa.int64()), values["id"])
         if "name" in self.columns:
             # A row with an error is not used, but its name may be that of another pet.

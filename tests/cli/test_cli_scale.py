@@ -241,6 +241,24 @@ def test_files_that_cannot_be_read_are_named(
     assert "DataFrame" not in done.err
 
 
+def test_files_may_have_no_usable_row(box: Sandbox, shell: Shell) -> None:
+    """A file may be empty, have a header only, or only rows with errors."""
+    Path("big").mkdir()
+    Path("big/1.csv").write_text("id,name\n", encoding="utf-8")
+    Path("big/2.csv").write_text("id,name\nx,Rex\n7\n", encoding="utf-8")
+    done = shell("plan", "big", "--url", box.url)
+    assert done.code == 0, done.err
+    assert "2 rows need fixing" in done.out
+    assert "2.csv, line 2, column 1" in done.out
+    Path("lines").mkdir()
+    Path("lines/1.jsonl").write_text("\n", encoding="utf-8")
+    Path("lines/2.jsonl").write_text('{"id": "x", "name": "Rex"}', encoding="utf-8")
+    assert "1 row needs fixing" in shell("plan", "lines", "--url", box.url).out
+    Path("lines/2.jsonl").unlink()
+    done = shell("plan", "lines", "--url", box.url)
+    assert "its columns have no names" in " ".join(done.err.split())
+
+
 def test_a_misspelt_folder_is_an_error(box: Sandbox, shell: Shell) -> None:
     """A name without a file extension may be meant as a folder."""
     done = shell("plan", "bgi", "--url", box.url)
