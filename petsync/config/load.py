@@ -343,17 +343,40 @@ def _query_file(draft: _Draft) -> Iterator[ConfigMistake]:
 
 def _of_mode(draft: _Draft) -> Iterator[ConfigMistake]:
     for key in _QUERIES:
-        if key in draft.raw and draft.mode in ("pull", "two-way"):
+        if key in draft.raw and draft.mode in _WRITES_SHEET:
             yield draft.mistake(
                 key,
                 f'mode "{draft.mode}" writes to the sheet, but petsync never writes to a database',
                 'Write mode = "push" or mode = "check", or name a sheet.',
             )
+    if draft.job.is_in_parts and draft.mode in _WRITES_SHEET:
+        yield draft.mistake(
+            "mode",
+            f'mode "{draft.mode}" writes to the sheet, but petsync never writes to Parquet files',
+            'Write mode = "push" or mode = "check", or name a sheet in one file.',
+        )
     if "on_conflict" in draft.raw and draft.mode and draft.mode != "two-way":
         yield draft.mistake(
             "on_conflict",
             f'it has no effect in mode "{draft.mode}"',
             'Remove it, or write mode = "two-way".',
+        )
+
+
+def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
+    """Yield the mistakes in the options of a sheet that is compared in parts."""
+    if not draft.job.is_in_parts:
+        return
+    for key in ("tab", "encoding", "statuses", "tags"):
+        if key in draft.raw:
+            yield draft.mistake(
+                key, "it cannot apply to a sheet of Parquet files", f"Remove {key}."
+            )
+    if draft.own.match_on and "name" not in draft.own.match_on:
+        yield draft.mistake(
+            "match_on",
+            "rows of Parquet files cannot be matched without the name",
+            'Write match_on = ["name"], or remove it.',
         )
 
 
@@ -366,6 +389,8 @@ def _endings(draft: _Draft) -> Iterator[ConfigMistake]:
         is_open = key == "files" and ("*" in ending or not ending)
         path = getattr(draft.own, key) or ""
         if not path or is_open or str(path).casefold().endswith(READ):
+            continue
+        if key == "sheet" and draft.job.is_in_parts:
             continue
         near = f"{name[: len(name) - len(ending)]}{find_nearest(ending, READ) or '.xlsx'}"
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
@@ -441,6 +466,7 @@ _CHECKS: tuple[Callable[[_Draft], Iterator[ConfigMistake]], ...] = (
     _companions,
     _query_file,
     _of_mode,
+    _parts,
     _endings,
     _statuses,
     _columns,

@@ -304,8 +304,9 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     sheet: FilePath | None = option(
         '"catalogue.xlsx"', also="file path workbook source spreadsheet csv excel"
     )
-    """The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt. A job has exactly one of `sheet`,
-    `folder`, `query` and `query_file`.
+    """The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt; or a folder of Parquet files, or a pattern
+    such as `big/*.parquet` (only in push and check). A job has exactly one of `sheet`, `folder`,
+    `query` and `query_file`.
     """
     tab: Text | None = option(
         '"Pets"',
@@ -377,6 +378,12 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     config schedule` and the history use it.
     """
     guard: Annotated[Guard, Inner(GuardOptions, lambda table: Guard(**given(table)))] = Guard()
+
+    @property
+    def is_in_parts(self) -> bool:
+        """True if the sheet is compared in parts, as in `is_in_parts` of `petsync.sheets.files`."""
+        sheet = self.sheet
+        return sheet is not None and (sheet.suffix.casefold() == ".parquet" or sheet.is_dir())
 
 
 class Template(Table, title="notify.templates.EVENT"):

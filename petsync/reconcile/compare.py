@@ -222,6 +222,15 @@ class Comparer:
         sheet = self.source.read(self.store, known_statuses)
         return sheet if self.folder is None else self.folder.block_twins(self.source.part, sheet)
 
+    def read_parts(self) -> tuple[Sheet, Snapshot]:
+        """Return a sheet of Parquet files and the store's pets, both without the rows that agree.
+        Raises ServiceError if the list of the pets is incomplete.
+        """
+        snapshot, sheet = self.store.read_with_snapshot(
+            self.source.name, keep=self.job.guard.sentinels
+        )
+        return sheet, _require_whole(snapshot)
+
     def snapshot(self) -> Snapshot:
         """Return the pets of the job's scope, without those in the folder's other sheets. Raises
         ServiceError if the list is incomplete.
@@ -239,16 +248,7 @@ class Comparer:
         return replace(snapshot, pets=PetTable(frame=snapshot.rows[keep].reset_index(drop=True)))
 
     def _list_pets(self, statuses: Sequence[str]) -> Snapshot:
-        snapshot = self.store.snapshot(statuses=statuses)
-        failed = snapshot.coverage.failed
-        if failed:
-            queries = ", ".join(each.query for each in failed)
-            raise ServiceError(
-                f"the store did not list its pets of status {queries}: {failed[0].problem}",
-                hint="The round ended here: pets that are not listed would seem to be missing. The "
-                "next round tries again.",
-            )
-        return snapshot
+        return _require_whole(self.store.snapshot(statuses=statuses))
 
     def compare(
         self,
@@ -441,7 +441,8 @@ class Comparer:
 
     def takes_ids(self, sheet: Sheet) -> bool:
         """Return true if the job is a push job, and its sheet is a file with a column for ids."""
-        return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
+        is_file = self.source.path is not None and not self.job.is_in_parts
+        return self.job.mode == "push" and is_file and "id" in sheet.columns
 
     def _find_doubts(
         self, sheet: Sheet, base: Base | None, seen: Snapshot, matches: Mapping[int, Match]
@@ -577,7 +578,7 @@ class Comparer:
         usual = self.store.api.aio.session.profile.statuses
         frames = [snapshot.rows] if base is None else [snapshot.rows, base.rows]
         used = frozenset[str]().union(*(unique_texts(each, "status") for each in frames))
-        if used <= set(usual) or not sheet.problems:
+        if used <= set(usual) or not sheet.problems or self.job.is_in_parts:
             return sheet
         again = self.read(used)
         return again if again.digest == sheet.digest else sheet
@@ -700,6 +701,18 @@ def _find_silence(found: Collection[Pet | FailedLookup | None]) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _require_whole(snapshot: Snapshot) -> Snapshot:
+    failed = snapshot.coverage.failed
+    if failed:
+        queries = ", ".join(each.query for each in failed)
+        raise ServiceError(
+            f"the store did not list its pets of status {queries}: {failed[0].problem}",
+            hint="The round ended here: pets that are not listed would seem to be missing. The "
+            "next round tries again.",
+        )
+    return snapshot
 
 
 def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:

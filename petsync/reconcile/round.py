@@ -49,6 +49,7 @@ from petsync.reconcile.start import (
     assigned_ids,
     build_state,
     compare_sides,
+    find_base_of_parts,
     find_start,
     is_same_address,
     must_have_ids,
@@ -453,16 +454,20 @@ def work(context: RoundContext, comparer: Comparer) -> None:
     if is_to_be_made(comparer):
         _make(context, comparer)
         return
+    snapshot: Snapshot | None = None
     with context.step("read"):
-        sheet = comparer.read()
+        if context.job.is_in_parts:
+            sheet, snapshot = comparer.read_parts()
+        else:
+            sheet = comparer.read()
         context.read_at = comparer.read_at or context.round.started
-        context.note(rows=len(sheet) + len(sheet.blocked))
+        context.note(rows=len(sheet) + len(sheet.blocked) + sheet.agreeing)
         # From here on, a restored backup is recorded even if the round ends early.
         start = find_start(
             context, sheet, comparer.store, past, comparer.elsewhere, comparer.folder
         )
     with context.step("snapshot"):
-        snapshot = comparer.snapshot()
+        snapshot = comparer.snapshot() if snapshot is None else snapshot
     context.note(pets=len(snapshot))
     with context.step("plan"):
         must_have_ids(context, sheet, start)
@@ -632,10 +637,14 @@ class _Execution:
         return True
 
     def _compare_again(self) -> None:
-        sheet, snapshot = self.comparer.read(), self.comparer.snapshot()
         before, job = self.comparison.seen, self.context.job
+        if job.is_in_parts:
+            sheet, snapshot = self.comparer.read_parts()
+            base, _ = find_base_of_parts(self.context, sheet, self.comparer.store)
+        else:
+            sheet, snapshot, base = self.comparer.read(), self.comparer.snapshot(), self.base
         self.comparison = compare_sides(
-            self.comparer, sheet, snapshot, replace(self.start, base=self.base)
+            self.comparer, sheet, snapshot, replace(self.start, base=base)
         )
         if job.mode == "push":
             self.notes = (*self.notes, *note_twins(self.context.report, before, snapshot))
@@ -660,6 +669,10 @@ class _Execution:
         self.files.versions.agree(self.sheet, has_ids_by_hand=start.has_ids_by_hand)
 
     def _keep(self) -> None:
+        if self.context.job.is_in_parts:
+            # Its base is that of the export, and is in the folder.
+            self.files.pending.forget()
+            return
         base = self.comparison.next_base()
         self._keep_base(base, self.comparison.sheet.digest)
         self.files.pending.forget()

@@ -136,6 +136,8 @@ class Source:
         """
         if self.path is None:
             return self._query(store, known_statuses)
+        if self.job.is_in_parts:
+            raise SheetError(f"{self.path} is too large to look up single rows in it")
         try:
             tab = self.job.tab or self._last_tab(self.path, store)
             version = _Version(

@@ -77,6 +77,7 @@ __all__ = [
     "SheetFiles",
     "assigned_ids",
     "build_state",
+    "find_base_of_parts",
     "find_start",
     "is_before",
     "is_same_address",
@@ -247,9 +248,12 @@ def find_start(
     elsewhere: Collection[int] = (),
     folder: Folder | None = None,
 ) -> RoundStart:
-    """Return the start, see `_find_base`. In mode two-way, its base marks values as unsure if rows
-    have older values again.
+    """Return the start, see `_find_base` and `find_base_of_parts`. In mode two-way, its base marks
+    values as unsure if rows have older values again.
     """
+    if context.job.is_in_parts:
+        parts_base, moved = find_base_of_parts(context, sheet, service)
+        return RoundStart(parts_base, notes=_build_notes(moved))
     start = _find_base(context, sheet, service, past, elsewhere, folder)
     start = replace(start, checksum="" if sheet.base is None else sheet.base.checksum)
     files = SheetFiles.of(context)
@@ -381,6 +385,24 @@ def _find_base(
         # The base of a killed round may have rows that must still be removed from other bases.
         own=None if cut_off is None else memory.base.ids,
     )
+
+
+def find_base_of_parts(
+    context: RoundContext, sheet: Sheet, service: Store
+) -> tuple[Base | None, str]:
+    """Return the base of a folder's export, and a note if its store was moved.
+
+    A pet that a run deleted since the export and that is in the store again was restored: it is not
+    in the base, and no round deletes it again. Raises SheetError as `_find_base` does.
+    """
+    if sheet.base is None:
+        return None, ""
+    base, moved = _check_store_of_base(
+        context, sheet.base, service.url, f"the base of {sheet.source} belongs to"
+    )
+    runs = service.aio.history.journal.read_sent_runs(base.store, base.taken_at)
+    deleted = {each.pet_id for run in runs for each in run.sent if each.kind == "delete"}
+    return base.without({each for each in deleted if each is not None}), moved
 
 
 def _with_moved_rows(
@@ -985,7 +1007,9 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     Each row edited since would become a new pet, and its old pet would be missing.
     """
     base = start.base
-    if context.job.mode == "check" or base is None or not len(base) or sheet.named_ids:
+    if context.job.mode == "check" or base is None or not len(base):
+        return
+    if sheet.named_ids or sheet.agreeing:
         return
     if sheet.rows.empty or not _had_ids(context, sheet, base):
         return
