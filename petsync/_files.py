@@ -24,6 +24,7 @@ __all__ = [
     "STATE",
     "check_name",
     "check_state_folder",
+    "is_in_parts",
     "landing",
     "make_folder",
     "make_private_folder",
@@ -37,6 +38,20 @@ __all__ = [
     "user_folder",
     "write_atomically",
 ]
+
+
+# Sheets in several files, which are compared in parts.
+
+
+_WILDCARDS = frozenset("*?[")
+
+
+def is_in_parts(path: str | Path) -> bool:
+    """Return true for a folder, a pattern of files, and a Parquet file."""
+    path = Path(path)
+    if path.is_dir() or path.suffix.casefold() == ".parquet":
+        return True
+    return not _WILDCARDS.isdisjoint(path.name) and not path.exists()
 
 
 # Only the owner can write to a new file, whatever the umask, and only users who can read a file can

@@ -111,6 +111,21 @@ def test_removed_rows_delete_the_pets_of_the_export_once(scenario: Scenario) -> 
     assert 5 in scenario.store_pets()
 
 
+def test_a_delete_that_was_undone_is_not_repeated(scenario: Scenario) -> None:
+    """A pet whose row was removed is deleted also if a round changed it before; a pet that
+    `petsync undo` restores stays.
+    """
+    rename(scenario, {4: "Four", 5: "Five"})
+    scenario.run()
+    rewrite(scenario, lambda rows: [row for row in rows if row["id"] != 5])
+    report = scenario.run(delete_missing=True)
+    assert 5 not in scenario.store_pets(), report.open
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        store.apply(store.undo(report.round.runs[-1]))
+    scenario.run(delete_missing=True)
+    assert scenario.store_pets()[5].name == "Five"
+
+
 def test_a_pattern_has_no_base(scenario: Scenario) -> None:
     """The rows of a pattern are pushed; removed rows delete nothing."""
     rename(scenario, {2: "Mia II"})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import click
 
-from petsync._files import write_atomically
+from petsync._files import is_in_parts, write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
 from petsync.errors import GuardError, PlanError, SheetError
@@ -55,6 +55,7 @@ __all__ = [
     "is_saved_plan",
     "keyword_options",
     "limit_option",
+    "memory_option",
     "must_be_one_file",
     "plan_from_sheet",
     "plan_options",
@@ -390,6 +391,8 @@ class CompareOptions:
     """Keywords of `Store.plan` and `Store.why`."""
     dask: str | None = None
     """The Dask cluster that compares the parts of a folder."""
+    memory: str | None = None
+    """The memory of the processes that compare the parts of a folder."""
 
     def __bool__(self) -> bool:
         return bool(self.reading or self.planning or self.dask)
@@ -417,6 +420,13 @@ dask_option = click.option(
 )
 
 
+memory_option = click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Compare the parts of a folder in as many processes as fit into this memory: 2GiB.",
+)
+
+
 def plan_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options for plans to a command; its function gets a `CompareOptions` as
     `compare_options`.
@@ -428,7 +438,8 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         if options.pop("strict"):
             planning["strict"] = True
-        compare_options = CompareOptions(reading, planning, options.pop("dask", None))
+        places = options.pop("dask", None), options.pop("memory", None)
+        compare_options = CompareOptions(reading, planning, *places)
         return function(*args, compare_options=compare_options, **options)
 
     return sheet_options(_STRICT(keyword_options(PlanKeywords, "planning")(call_with_asked)))
@@ -479,16 +490,13 @@ def read_inputs(
     """Return the current snapshot of the store, and the sheet as read for this store. If the sheet
     is a folder, the snapshot has at least the pets with an id of `keep`.
     """
-    reading, dask = compare_options.reading, compare_options.dask
-    connected = nullcontext() if dask is None else _connect_dask(path, dask)
-    with as_usage_error(reading), connected as executor:
+    reading = compare_options.reading
+    with as_usage_error(reading), _find_workers(path, compare_options) as executor:
         return store.read_with_snapshot(path, keep=keep, executor=executor, **reading)
 
 
 def must_be_one_file(sheet: Path) -> None:
     """Raise UsageError for a sheet in several files."""
-    from petsync.sheets.files import is_in_parts
-
     if is_in_parts(sheet):
         raise click.UsageError(
             f"{sheet} is a folder, a pattern or a Parquet file, which only `plan` and `apply` read "
@@ -496,13 +504,21 @@ def must_be_one_file(sheet: Path) -> None:
         )
 
 
-def _connect_dask(path: Path, address: str) -> AbstractContextManager[Executor]:
-    from petsync.scale.executors import connect_dask
-    from petsync.sheets.files import is_in_parts
+def _find_workers(path: Path, options: CompareOptions) -> AbstractContextManager[Executor | None]:
+    dask, memory = options.dask, options.memory
+    if dask is None and memory is None:
+        return nullcontext()
+    # Most sheets are in one file.
+    from petsync.scale.executors import LocalProcesses, connect_dask
 
+    name = "--memory" if dask is None else "--dask"
     if not is_in_parts(path):
-        raise click.UsageError("--dask needs a folder or a pattern of files as the sheet.")
-    return connect_dask(address)
+        raise click.UsageError(f"{name} needs a folder or a pattern of files as the sheet.")
+    if dask is None:
+        return nullcontext(LocalProcesses(memory or ""))
+    if memory is not None:
+        raise click.UsageError("--memory is for processes on this machine: leave out --dask.")
+    return connect_dask(dask)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from petsync.cli.options import (
     file_option,
     is_saved_plan,
     limit_option,
+    memory_option,
     must_be_one_file,
     plan_from_sheet,
     plan_options,
@@ -330,6 +331,7 @@ petsync plan catalogue.xlsx --why 4711
 )
 @plan_options
 @dask_option
+@memory_option
 @click.option(
     "--exit-code", is_flag=True, help="Let the exit code show the result, as described above."
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from petsync._files import is_in_parts
 from petsync.cli import context as progress
 from petsync.cli import signals
 from petsync.cli.context import (
@@ -457,7 +458,6 @@ def _write_outputs(
     """Write the requested files; return messages, and an exit code, which is not 0 if a file could
     not be written. The run itself is complete.
     """
-    from petsync.sheets.files import is_in_parts
     from petsync.store.runs import default_results_path
 
     lines: Lines = []
@@ -633,8 +633,6 @@ def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path
     """Raise UsageError if a file would replace the sheet or its base, or if the results file has
     the wrong extension.
     """
-    from petsync.sheets.files import is_in_parts
-
     for path in (results, page):
         if path is not None:
             must_differ(path, Path(plan.source))

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, create_
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
+from petsync._files import is_in_parts
 from petsync.config.schedule import Cron
 from petsync.config.values import (
     FLAG,
@@ -381,9 +382,8 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
 
     @property
     def is_in_parts(self) -> bool:
-        """True if the sheet is compared in parts, as in `is_in_parts` of `petsync.sheets.files`."""
-        sheet = self.sheet
-        return sheet is not None and (sheet.suffix.casefold() == ".parquet" or sheet.is_dir())
+        """True if the sheet is a folder or a pattern, which is compared in parts."""
+        return self.sheet is not None and is_in_parts(self.sheet)
 
 
 class Template(Table, title="notify.templates.EVENT"):

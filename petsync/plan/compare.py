@@ -1789,10 +1789,6 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
 
 _ORDER = {"add": 0, "update": 2, "delete": 3}
 _CORRECTED = 200
-_COMPARED_IN_PARTS = (
-    "The sheet was compared in parts: petsync did not check whether a column was sorted or shifted "
-    "without its rows."
-)
 _DEFAULT_OPTIONS = PlanOptions()
 
 find_unproved_ids = match.find_unproved_ids
@@ -1886,8 +1882,7 @@ def _build_plan(
     decisions.hold(missing_pets.conflicts)
     decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
-    is_partial = base is not None and sheet.agreeing > 0
-    moved = ShiftedColumns() if is_partial else find_shifted(decided, sheet, base)
+    moved = find_shifted(decided, sheet, base)
     before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
     watched = pets_of(guard.sentinels, snapshot.rows)
@@ -1921,7 +1916,6 @@ def _build_plan(
         pets=len(snapshot),
         capacity=profile.capacity,
         notes=(
-            *([_COMPARED_IN_PARTS] if is_partial else []),
             *_note_lost_columns(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
             *_iter_unread(sheet, snapshot.rows),
@@ -2100,6 +2094,9 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
         if sheet.files:
             where = "sheet.findings lists them."
         yield f"{cells} read with a warning: {first_items(rest)}. {where}"
+    if sheet.unlisted:
+        rows = count(sheet.unlisted, "further row")
+        yield f"Not listed: the warnings of {rows} in agreement with the store."
 
 
 _WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")

@@ -390,19 +390,27 @@ def _find_base(
 def find_base_of_parts(
     context: RoundContext, sheet: Sheet, service: Store
 ) -> tuple[Base | None, str]:
-    """Return the base of a folder's export, and a note if its store was moved.
+    """Return the base of a folder's export after the runs since then, and a note if its store was
+    moved.
 
-    A pet that a run deleted since the export and that is in the store again was restored: it is not
-    in the base, and no round deletes it again. Raises SheetError as `_find_base` does.
+    A pet that a run deleted and that is in the store again was restored: it is not in the base, and
+    no round deletes it again. Raises SheetError as `_find_base` does.
     """
     if sheet.base is None:
         return None, ""
     base, moved = _check_store_of_base(
         context, sheet.base, service.url, f"the base of {sheet.source} belongs to"
     )
-    runs = service.aio.history.journal.read_sent_runs(base.store, base.taken_at)
-    deleted = {each.pet_id for run in runs for each in run.sent if each.kind == "delete"}
-    return base.without({each for each in deleted if each is not None}), moved
+    history = service.aio.history
+    deleted = {
+        entry.pet_id
+        for run in history.runs(service.url)
+        if not is_before(run.started, base.taken_at)
+        for entry in history.entries(run.run_id)
+        if entry.kind == "delete" and entry.outcome == "applied" and entry.pet_id is not None
+    }
+    continued = history.continue_base(replace(sheet, base=base)).base or base
+    return continued.without(deleted), moved
 
 
 def _with_moved_rows(

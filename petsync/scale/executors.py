@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from typing import Self, TypeVar
 
 from petsync.errors import PetsyncError, SettingsError
 
-__all__ = ["Workers", "connect_dask"]
+__all__ = ["LocalProcesses", "Workers", "connect_dask"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,22 +26,64 @@ R = TypeVar("R")
 _CONNECT_S = 30
 _ATTEMPTS = 3
 """How often a part is computed if the worker dies."""
+_UNITS = {"MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
+_PROCESS_BYTES, _FACTOR = 250 * 2**20, 20
+"""A process needs these bytes, and so many bytes for each one that its part has in a Parquet file
+without compression.
+"""
+
+
+class LocalProcesses(Executor):
+    """Processes on this machine that together need at most `memory`, such as "2GiB", to compare
+    parts. `Workers` starts them.
+
+    Raises SettingsError if `memory` is no size.
+    """
+
+    def __init__(self, memory: str) -> None:
+        self._memory = memory
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([MG]i?B)", memory, re.IGNORECASE)
+        if match is None:
+            raise SettingsError(
+                f"memory={memory!r} is no size", hint='Write, for example, "2GiB" or "500MB".'
+            )
+        self._bytes = float(match[1]) * _UNITS[match[2].upper()]
+
+    def count(self, size: int, parts: int) -> int:
+        """Return how many processes fit, for `parts` that have `size` bytes in all. Raises
+        SettingsError if none does.
+        """
+        found = int(self._bytes / (_PROCESS_BYTES + _FACTOR * size / parts))
+        if found:
+            return min(found, _count_processors())
+        room = self._bytes - _PROCESS_BYTES
+        raise SettingsError(
+            f"not even one of the {parts:,} parts fits into memory={self._memory!r}",
+            hint=f"Export again with partitions={-int(-_FACTOR * size // room)} (in Python, "
+            "store.export_to), or allow more memory."
+            if room > 0
+            else f"A process needs more than {_PROCESS_BYTES >> 20} MiB.",
+        )
 
 
 class Workers:
     """Computes parts with the given executor, or else with processes on this machine, one for each
     processor. It is a context: at its end, its own processes end.
 
+    If the executor is `LocalProcesses`, `size` and `parts` limit the number of the processes.
+
     The processes do not import the caller's `__main__`: a script that applies a plan before it
     compares a folder would be run a second time.
     """
 
-    def __init__(self, executor: Executor | None) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor | None, size: int = 0, parts: int = 1) -> None:
+        self._executor, self._count = executor, _count_processors()
+        if isinstance(executor, LocalProcesses):
+            self._executor, self._count = None, executor.count(size, parts)
         self._own: ProcessPoolExecutor | None = None
-        if executor is None:
+        if self._executor is None:
             # The processes start while the caller prepares the parts.
-            self._get_own().map(_load, range(_count_processors()))
+            self._get_own().map(_load, range(self._count))
 
     def __enter__(self) -> Self:
         return self
@@ -81,9 +124,7 @@ class Workers:
 
     def _get_own(self) -> ProcessPoolExecutor:
         if self._own is None:
-            self._own = ProcessPoolExecutor(
-                _count_processors(), _Context(), initializer=_ignore_interrupts
-            )
+            self._own = ProcessPoolExecutor(self._count, _Context(), initializer=_ignore_interrupts)
         return self._own
 
 

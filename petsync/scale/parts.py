@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,16 @@ from petsync.errors import SheetError
 from petsync.plan.change import Coverage
 from petsync.table.arrow import SCHEMA
 
-__all__ = ["MANIFEST", "Manifest", "Part", "PartFolder", "PartWriter", "part_of", "write_part"]
+__all__ = [
+    "MANIFEST",
+    "Manifest",
+    "Part",
+    "PartFolder",
+    "PartWriter",
+    "measure_files",
+    "part_of",
+    "write_part",
+]
 
 
 MANIFEST = "petsync.json"
@@ -103,6 +113,22 @@ class PartFolder(msgspec.Struct, frozen=True):
         """Return the path and the SHA-256 of a part."""
         part = self.manifest.parts[number]
         return (self.path / part.file).absolute(), part.sha256
+
+    def measure(self) -> int:
+        """Return the number of bytes of all parts without compression."""
+        return measure_files([self.path / part.file for part in self.manifest.parts])
+
+
+def measure_files(paths: Sequence[Path]) -> int:
+    """Return the number of bytes in Parquet files without compression. A file that cannot be read
+    has none: the comparison says so.
+    """
+    size = 0
+    for path in paths:
+        with suppress(OSError, pa.ArrowException):
+            found = pq.read_metadata(path)
+            size += sum(found.row_group(n).total_byte_size for n in range(found.num_row_groups))
+    return size
 
 
 def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:

@@ -26,8 +26,10 @@ from petsync.plan.fields import Vocabulary
 from petsync.plan.match import names_among
 from petsync.scale.parts import read_part, read_rows
 from petsync.sheets.headers import ACTION
+from petsync.sheets.validate.text import are_placeholders
 from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.lists import Items, flatten, pick
+from petsync.table.sheet import Sheet
 
 __all__ = ["KEY", "ORDER", "ROW", "PartFiles", "Reduced", "Wanted", "find_named", "reduce_part"]
 
@@ -45,6 +47,20 @@ _SPECIAL = r"^$|^[\[{]"
 _MAX_EXACT = 1 << 24
 """The number below which every float type represents all whole numbers."""
 _KEPT_ACTIONS = ("", "merge", "update")
+_PLAIN = {
+    "name": r"^\pL[\pL -~]*$",
+    "status": r"^\pL[\pL -~]*$",
+    "category": r"^\pL[\pL -~]*$",
+    "tags": r"^\pL+(?:[ .'-]?\pL+| [0-9]{1,9})*$",
+    "photo_urls": r"^https?://[A-Za-z0-9._~/-]+$",
+}
+"""For each column the texts that have no finding, apart from those of `_NOT_PLAIN`."""
+_NOT_PLAIN = (
+    r"(?i:^(?:clear\PL*$|category\(|err:))|[\x{115F}\x{1160}\x{3164}\x{FFA0}]"
+    r"|[À-ô][^\x00-\x7FÀ-ÿ]| $"
+)
+"""Markers, errors, invisible letters, and texts that may have been read in a wrong encoding."""
+_PLAIN_LENGTH, _PLAIN_NUMBER = 255, 10**15
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -64,6 +80,12 @@ class PartFiles:
     """The store's pets, with the SHA-256 of the file."""
     base: tuple[Path, str] | None = None
     """The pets at the export, None without a base."""
+    validate: Callable[[pa.Table, frozenset[str]], Sheet] | None
+    """Returns the sheet of rows, with its findings, if these statuses are known. None if the rows
+    were validated before.
+    """
+    most: int
+    """How many rows that agree, and have warnings, are compared as a whole."""
 
     def read_sheet(self) -> pa.Table:
         """Return the sheet's rows. Raises SheetError if a file cannot be read, or was changed."""
@@ -100,26 +122,33 @@ class Reduced:
     """The categories with the number of the store's pets that have each."""
     tags: Counter[Tag] = field(default_factory=Counter)
     """The tags with the number of the store's pets that have each."""
+    unlisted: int = 0
+    """The number of rows that are left out although they have warnings."""
 
 
 def reduce_part(files: PartFiles) -> Reduced:
-    """Return the rows that do not agree with their pets, and the pets of these rows and of no row.
+    """Return the rows that do not agree with their pets or that have findings, and the pets of
+    these rows and of no row.
 
     Raises SheetError if a file cannot be read, or was changed.
     """
     rows = files.read_sheet()
     pets = read_part(*files.store)
     base = SCHEMA.empty_table() if files.base is None else read_part(*files.base)
+    statuses = frozenset(pc.unique(pets["status"]).drop_null().to_pylist())
     agrees = _find_agreeing(rows, pets, files)
+    found, unlisted = _find_faulty(rows, pets, agrees, files, statuses)
+    agrees[found] = False
     agreeing = rows[KEY].filter(pa.array(agrees))
     vocabulary = Vocabulary(rows_from_table(pets))
     return Reduced(
         rows=rows.filter(pa.array(~agrees)),
         pets=_without(pets, agreeing),
         base=_without(base, agreeing),
-        statuses=frozenset(pc.unique(pets["status"]).drop_null().to_pylist()),
+        statuses=statuses,
         categories=vocabulary.used_categories,
         tags=vocabulary.used_tags,
+        unlisted=unlisted,
     )
 
 
@@ -183,6 +212,61 @@ def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
         if column not in ("id", ACTION) and len(at):
             cells, values = pick(_combine(rows[header]), at), pick(_combine(pets[column]), near)
             mask[at] &= _are_equal(cells, values)
+    return mask
+
+
+def _find_faulty(
+    rows: pa.Table, pets: pa.Table, agrees: _Mask, files: PartFiles, statuses: frozenset[str]
+) -> tuple[npt.NDArray[np.intp], int]:
+    """Return the positions of the rows that agree and have errors, and of the first ones that have
+    warnings; and the number of the other rows with warnings.
+    """
+    at = np.flatnonzero(agrees)
+    if files.validate is None:
+        return at[:0], 0
+    places = _positions(rows[KEY].to_numpy()[at], pets["id"].to_numpy())
+    odd = {column: _are_odd(pets, column)[places] for column in files.columns if column != ACTION}
+    at = at[np.logical_or.reduce([*odd.values()])]
+    if not len(at):
+        return at, 0
+    headers = {files.columns[c] for c, mask in odd.items() if c == "id" or mask.any()}
+    cells = rows.select([*headers, ROW, ORDER, KEY]).take(pa.array(at))
+    sheet = files.validate(cells, statuses)
+    blocked = {*sheet.blocked}
+    warned = {each.row for each in sheet.problems if each.row not in (sheet.header_row, *blocked)}
+    kept = sorted(warned)[: files.most]
+    is_kept = np.isin(rows[ROW].to_numpy()[at], [*blocked, *kept])
+    return at[is_kept], len(warned) - len(kept)
+
+
+def _are_odd(pets: pa.Table, column: str) -> _Mask:
+    """Return a mask of the pets whose value may have a finding in a row. It must be validated,
+    which takes longer.
+    """
+    cells = _combine(pets[column])
+    if types.is_integer(cells.type):
+        numbers = cells.fill_null(1).to_numpy()
+        odd: _Mask = (numbers < (column == "id")) | (numbers >= _PLAIN_NUMBER)
+        return odd
+    if column not in ("tags", "photo_urls"):
+        return _are_odd_texts(cells, _PLAIN[column])
+    texts = flatten(cells)
+    words = pc.utf8_lower(texts).dictionary_encode()
+    pairs = pc.list_parent_indices(cells).to_numpy() * len(words.dictionary)
+    is_repeated = pd.Series(pairs + words.indices.fill_null(0).to_numpy()).duplicated().to_numpy()
+    return Items(cells).have_any(_are_odd_texts(texts, _PLAIN[column]) | is_repeated)
+
+
+def _are_odd_texts(texts: pa.Array, pattern: str) -> _Mask:
+    # Most texts of some columns are repeated.
+    encoded = texts.dictionary_encode()
+    words = encoded.dictionary
+    is_plain = pc.and_not(
+        pc.match_substring_regex(words, pattern), pc.match_substring_regex(words, _NOT_PLAIN)
+    )
+    is_plain = pc.and_(is_plain, pc.less_equal(pc.utf8_length(words), _PLAIN_LENGTH))
+    odd = pc.or_(pc.invert(is_plain), pa.array(are_placeholders(words), pa.bool_()))
+    mask: _Mask = np.array(pc.fill_null(odd.take(encoded.indices), fill_value=False))
     return mask
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -102,6 +102,8 @@ class _Batch(NamedTuple):
     """The id of each row as int64, null for a row that is compared as a whole."""
     odd: Mapping[int, OddCells] = {}
     """The rows of cells that are not plain texts, by number in the file."""
+    warned: Collection[int] = ()
+    """The numbers of the rows that have warnings, and a key."""
 
 
 class _OwnPart(NamedTuple):
@@ -171,6 +173,13 @@ class SheetFiles(ABC):
     def iter_batches(self, path: Path) -> Iterator[_Batch]:
         """Yield the rows of a file."""
 
+    @property
+    def validator(self) -> Callable[[pa.Table, frozenset[str]], Sheet] | None:
+        """Returns the sheet of some rows with some of their columns, if the statuses are known;
+        None if `iter_batches` has validated the rows.
+        """
+        return None
+
     @abstractmethod
     def read(self, rest: Rest) -> Sheet:
         """Return the sheet of some rows."""
@@ -181,7 +190,7 @@ class SheetFiles(ABC):
         is_single = self.files[0] == Path(self.source).absolute()
         return () if is_single else tuple(path.name for path in self.files)
 
-    def tasks(self, groups: int, folder: Path, parts: int) -> list[SplitTask]:
+    def tasks(self, groups: int, folder: Path, parts: int, most_warnings: int) -> list[SplitTask]:
         """Return at most `groups` tasks that split the files into `parts`, each with consecutive
         files and its own folder in `folder`.
         """
@@ -194,6 +203,7 @@ class SheetFiles(ABC):
                 files=self.files[first:end],
                 folder=folder / str(number),
                 parts=parts,
+                most_warnings=-(-most_warnings // count),
             )
             for number, (first, end) in enumerate(pairwise(bounds))
         ]
@@ -211,6 +221,8 @@ class SplitTask:
     """The folder for the parts, which must not exist."""
     parts: int
     """The number of parts."""
+    most_warnings: int
+    """How many rows with warnings are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +239,8 @@ class SplitFiles:
     """The number of rows of each file."""
     odd: Mapping[int, OddCells]
     """The rows of `unnumbered` that are not plain texts, by ROW."""
+    unlisted: int
+    """The number of rows with warnings that are not in `unnumbered`."""
 
 
 def split_files(task: SplitTask) -> SplitFiles:
@@ -236,6 +250,7 @@ def split_files(task: SplitTask) -> SplitFiles:
     counts = []
     odd: dict[int, OddCells] = {}
     in_place = []
+    left, unlisted = task.most_warnings, 0
     writer = PartWriter(task.folder, task.parts, schema, KEY)
     for number, path in enumerate(task.files, task.first):
         start = place = number * FILE_ROWS
@@ -246,10 +261,13 @@ def split_files(task: SplitTask) -> SplitFiles:
             counts.append(own.rows)
             continue
         for batch in task.sheet.iter_batches(path):
-            table = _add_columns(batch, start, place)
+            warned = sorted(batch.warned)
+            listed, warned = warned[:left], warned[left:]
+            left, unlisted = left - len(listed), unlisted + len(warned)
+            table = _add_columns(_without_keys(batch, listed), start, place)
             writer.write(table)
-            if batch.keys.null_count:
-                lacking.append(table.filter(batch.keys.is_null()).cast(schema))
+            if table[KEY].null_count:
+                lacking.append(table.filter(table[KEY].is_null()).cast(schema))
             odd |= {start + row: each for row, each in batch.odd.items()}
             place += len(batch.rows)
         counts.append(place - start)
@@ -260,7 +278,16 @@ def split_files(task: SplitTask) -> SplitFiles:
         unnumbered=pa.concat_tables(lacking),
         rows=counts,
         odd=odd,
+        unlisted=unlisted,
     )
+
+
+def _without_keys(batch: _Batch, rows: Collection[int]) -> _Batch:
+    """Return the batch in which these rows have no key."""
+    if not rows:
+        return batch
+    is_one = pa.array(np.isin(batch.rows, [*rows]))
+    return batch._replace(keys=pc.if_else(is_one, pa.scalar(None, pa.int64()), batch.keys))
 
 
 def _add_columns(batch: _Batch, start: int, place: int) -> pa.Table:
@@ -347,6 +374,15 @@ class _ParquetFiles(SheetFiles):
         rows = np.arange(1, len(table) + 1)
         batch = _Batch(table, rows, _read_keys(table[self.columns["id"]]))
         return _add_columns(batch, start, start).select(self.schema.names).cast(self.schema)
+
+    @property
+    def validator(self) -> Callable[[pa.Table, frozenset[str]], Sheet]:
+        return self._validate
+
+    def _validate(self, rows: pa.Table, statuses: frozenset[str]) -> Sheet:
+        mapping = {h: c for h, c in self.options.mapping.items() if h in rows.column_names}
+        files = replace(self, options=msgspec.structs.replace(self.options, mapping=mapping))
+        return files.read(Rest(rows=rows, odd={}, statuses=statuses, base=None))
 
     def read(self, rest: Rest) -> Sheet:
         return sheet_from_frame(
@@ -507,7 +543,8 @@ class _CellFiles(SheetFiles):
             values = values.set_column(values.column_names.index("name"), "name", names)
         columns = {_cell_name(at): cells.text for at, cells in enumerate(grid.columns)}
         columns |= {column: values[name] for name, column in self.columns.items()}
-        return _Batch(pa.table(columns), grid.rows, _flat(keys), odd)
+        warned = {each.row for each in sheet.problems}.intersection(grid.rows[~is_odd].tolist())
+        return _Batch(pa.table(columns), grid.rows, _flat(keys), odd, warned)
 
     def _find_statuses(self, grid: Grid) -> frozenset[str]:
         """Return the statuses in the cells: a row agrees only with a pet that has its status."""

@@ -31,7 +31,6 @@ __all__ = [
     "encoding_of",
     "identify_foreign",
     "identify_zip",
-    "is_in_parts",
     "is_workbook",
     "load",
     "must_be_closed",
@@ -52,15 +51,6 @@ KIND_OF_PART: Mapping[str, Literal["Parquet", "CSV", "JSON Lines"]] = {
     ".ndjson": "JSON Lines",
 }
 """The kind of the files of a sheet in several files, by their suffix."""
-_WILDCARDS = frozenset("*?[")
-
-
-def is_in_parts(path: str | Path) -> bool:
-    """Return true for a folder, a pattern of files, and a Parquet file."""
-    path = Path(path)
-    if path.is_dir() or path.suffix.casefold() == ".parquet":
-        return True
-    return not _WILDCARDS.isdisjoint(path.name) and not path.exists()
 
 
 # Kinds of files that petsync does not read as sheets, identified by their bytes or names, and what

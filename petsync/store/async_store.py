@@ -18,6 +18,7 @@ import petsync.apply.planfile
 import petsync.report  # noqa: F401 - plans, reports and sheets use it to display themselves
 from petsync import sheets
 from petsync._display import type_name
+from petsync._files import is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import delegate
 from petsync.apply.options import ApplyKeywords, ApplyOptions, check_keywords
@@ -32,7 +33,6 @@ from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings
-from petsync.sheets.files import is_in_parts
 from petsync.store.comparison import SheetComparer
 from petsync.store.edits import PetEditor
 from petsync.store.images import StoreImages

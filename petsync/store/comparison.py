@@ -12,6 +12,7 @@ from typing import Unpack
 
 import pandas as pd
 
+from petsync._files import is_in_parts
 from petsync._options import show_keywords
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up
@@ -38,7 +39,6 @@ from petsync.plan.plan import Plan
 from petsync.plan.uploads import (
     Uploads,
 )
-from petsync.sheets.files import is_in_parts
 from petsync.store.runs import History
 from petsync.table.arrow import rows_from_pets
 from petsync.table.frame import unique_texts
@@ -77,6 +77,7 @@ class SheetComparer:
         snapshot: Snapshot | str | Path | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
         executor: Executor | None = None,
+        memory: str = "",
         **options: Unpack[PlanKeywords],
     ) -> Plan:
         """Return the plan that brings the store into agreement with the sheet.
@@ -95,10 +96,16 @@ class SheetComparer:
         petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
 
         A folder or a pattern of Parquet, CSV or JSON Lines files is compared in parts, on several
-        processes or by the `executor`: neither the sheet nor the store must fit into memory. Its
-        findings, changes and conflicts name the file and the row in it. For such a sheet,
+        processes or by the `executor`: neither the sheet nor the store must fit into memory.
+        `memory`, such as "2GiB", is the limit of these processes together; fewer of them start
+        then. The findings, changes and conflicts name the file and the row in it. For such a sheet,
         `snapshot` may be a folder of `snapshot_to`.
         """
+        if memory and executor is None:
+            # Most sheets are in one file.
+            from petsync.scale.executors import LocalProcesses
+
+            executor = LocalProcesses(memory)
         request = plan_options_from(options, guard)
         decided = await self._decide(
             request, sheet, snapshot, strict, on_progress, executor=executor

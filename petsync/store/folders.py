@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,8 +28,8 @@ from petsync.models import Category, Tag
 from petsync.plan.change import Snapshot
 from petsync.plan.fields import Usage, normalize
 from petsync.plan.notes import first_items
-from petsync.scale.executors import Workers
-from petsync.scale.parts import BASE_FOLDER, PartFolder, part_of, write_part
+from petsync.scale.executors import LocalProcesses, Workers
+from petsync.scale.parts import BASE_FOLDER, PartFolder, measure_files, part_of, write_part
 from petsync.scale.reduce import (
     KEY,
     ORDER,
@@ -39,7 +40,7 @@ from petsync.scale.reduce import (
     find_named,
     reduce_part,
 )
-from petsync.scale.sheets import Rest, SheetFiles, SplitFiles, split_files
+from petsync.scale.sheets import Rest, SheetFiles, SplitFiles, find_files, split_files
 from petsync.scale.snapshot import PARTS, snapshot_to
 from petsync.sheets.base import find_base
 from petsync.sheets.files import Source
@@ -52,6 +53,12 @@ from petsync.table.sheet import FILE_ROWS, Sheet
 
 __all__ = ["FolderComparer"]
 
+_MOST_WARNINGS = 100_000
+"""The maximum number of rows that agree and whose warnings are listed."""
+_MOST_BESIDE = 400_000
+"""The maximum number of rows that agree and are compared because the row beside them differs: they
+show whether a column was sorted or shifted without its rows.
+"""
 _GROUPS = 16
 """The maximum number of groups of files that are split at once."""
 
@@ -84,8 +91,11 @@ class FolderComparer:
         Temporary files take the space of both sides. Raises SheetError if the sheet cannot be read,
         and the errors of `snapshot`.
         """
+        size, number = 0, 1
+        if isinstance(executor, LocalProcesses):
+            size, number = await asyncio.to_thread(_measure, Path(path), store)
         with (
-            Workers(executor) as workers,
+            Workers(executor, size, number) as workers,
             tempfile.TemporaryDirectory(prefix="petsync-") as temporary,
         ):
             files = await asyncio.to_thread(SheetFiles.find, path, options, workers.run)
@@ -93,7 +103,7 @@ class FolderComparer:
             number = _find_number(path, exported, store)
             folder = Path(temporary)
             (folder / "sheet").mkdir()
-            tasks = files.tasks(_GROUPS, folder / "sheet", number)
+            tasks = files.tasks(_GROUPS, folder / "sheet", number, _MOST_WARNINGS)
             now, split = await _both(
                 self._take_snapshot(store, statuses, folder / "store", number),
                 asyncio.to_thread(lambda: [*workers.run(split_files, tasks)]),
@@ -109,12 +119,14 @@ class FolderComparer:
                     columns=files.columns,
                     store=now.locate(n),
                     base=None if base is None else base.parts[n],
+                    validate=files.validator,
+                    most=-(-_MOST_WARNINGS // number),
                 )
                 for n in range(number)
             ]
             whole = _Whole(now, files, split, base and base.about, parts, workers)
             await asyncio.to_thread(whole.reduce)
-            ids = await asyncio.to_thread(self._find_concerned)
+            ids = await asyncio.to_thread(self._find_concerned, base and base.about)
             await asyncio.to_thread(whole.add_named, {*keep, *ids})
             refused = exported if isinstance(exported, str) else ""
             return whole.snapshot, replace(whole.sheet, base_refused=refused)
@@ -124,14 +136,19 @@ class FolderComparer:
     ) -> PartFolder:
         return store or await snapshot_to(self.api, statuses, folder, number)
 
-    def _find_concerned(self) -> set[int]:
-        """Return the ids about which the journal knows more than the sheet and the store."""
+    def _find_concerned(self, base: Base | None) -> set[int]:
+        """Return the ids about which the journal knows more than the sheet, its base and the
+        store.
+        """
         journal, url = self.history.journal, self.api.session.base_url
         renumbered = journal.read_renumbered(url)
         ids: set[int | None] = {*journal.read_reused(url), *journal.read_removed(url)}
         ids |= {*renumbered, *(each.pet_id for each in renumbered.values())}
         ids |= {*journal.read_restored(url)}
         ids |= {each.pet_id for each in journal.read_row_records(url, with_undone=True)}
+        if base is not None:
+            runs = journal.read_sent_runs(url, base.taken_at)
+            ids |= {each.pet_id for run in runs for each in (*run.sent, *run.unseen)}
         return {each for each in ids if each is not None}
 
 
@@ -142,6 +159,18 @@ async def _both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
     finally:
         for task in tasks:
             task.cancel()
+
+
+def _measure(path: Path, store: PartFolder | None) -> tuple[int, int]:
+    """Return the number of bytes of the larger side, without compression, and that of the parts."""
+    files, kind = find_files(path)
+    folder = (path if path.is_dir() else path.parent) / BASE_FOLDER
+    base = PartFolder.open(folder) if folder.is_dir() and not path.is_file() else None
+    sides = [each for each in (base, store) if each is not None]
+    is_parquet = kind == "Parquet"
+    own = measure_files(files) if is_parquet else sum(each.stat().st_size for each in files)
+    number = len(sides[0].manifest.parts) if sides else PARTS
+    return max([own, *(each.measure() for each in sides)]), number
 
 
 def _find_number(
@@ -269,7 +298,7 @@ class _Whole:
             names=frozenset(names - {""}),
             photos=frozenset(photos - {""}),
             ids=frozenset({*ids, *self._read_uncertain_ids(sheet)}),
-            rows=self._find_neighbours(sheet),
+            rows=self._find_neighbours(sheet) | self._find_beside(),
         )
 
     def _read_uncertain_ids(self, sheet: Sheet) -> set[int]:
@@ -288,16 +317,35 @@ class _Whole:
         """
         frame = sheet.rows
         has_id = frame.index[frame["id"].notna()] if "id" in frame else frame.index[:0]
-        files, positions = np.divmod(self._rows[ORDER].to_numpy(), FILE_ROWS)
-        here = self._starts[files] + positions
+        here = self._find_positions()
         lacking = np.sort(here[~np.isin(self._rows[ROW].to_numpy(), has_id)])
         is_start = np.diff(lacking, prepend=-2) > 1
         is_end = np.diff(lacking, append=self._total + 2) > 1
         around = np.concatenate((lacking[is_start] - 1, lacking[is_end] + 1))
         around = around[(around >= 0) & (around < self._total)]
-        around = np.setdiff1d(around, here)
-        files = np.searchsorted(self._starts, around, side="right") - 1
-        return frozenset((files * FILE_ROWS + around - self._starts[files]).tolist())
+        return self._find_orders(np.setdiff1d(around, here))
+
+    def _find_beside(self) -> frozenset[int]:
+        """Return the numbers of the rows that agree and are beside rows that differ, if there is a
+        base and they are not too many.
+        """
+        if self._base is None:
+            return frozenset()
+        here = self._find_positions()
+        beside = np.setdiff1d(np.concatenate((here - 1, here + 1)), here)
+        beside = beside[(beside >= 0) & (beside < self._total)]
+        return self._find_orders(beside[:0] if len(beside) > _MOST_BESIDE else beside)
+
+    def _find_positions(self) -> npt.NDArray[np.int64]:
+        """Return the positions of the rows among the rows of all files."""
+        files, positions = np.divmod(self._rows[ORDER].to_numpy(), FILE_ROWS)
+        found: npt.NDArray[np.int64] = self._starts[files] + positions
+        return found
+
+    def _find_orders(self, positions: npt.NDArray[np.int64]) -> frozenset[int]:
+        """Return the rows at these positions among the rows of all files, by ORDER."""
+        files = np.searchsorted(self._starts, positions, side="right") - 1
+        return frozenset((files * FILE_ROWS + positions - self._starts[files]).tolist())
 
     @property
     def _rows(self) -> pa.Table:
@@ -322,7 +370,12 @@ class _Whole:
         rest = Rest(rows=rows, odd=self._odd, statuses=frozenset(statuses), base=base)
         sheet = self._files.read(rest)
         return replace(
-            sheet, source=self._files.source, base=base, agreeing=self._total - len(rows)
+            sheet,
+            source=self._files.source,
+            base=base,
+            agreeing=self._total - len(rows),
+            unlisted=sum(each.unlisted for each in self._split)
+            + sum(each.unlisted for each in self._found),
         )
 
     @property

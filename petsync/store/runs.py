@@ -25,6 +25,7 @@ import pandas as pd
 
 from petsync import sheets
 from petsync._display import count
+from petsync._files import is_in_parts
 from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
@@ -221,7 +222,7 @@ class History:
         has the store's current pets. See `petsync.plan.base.continue_base`. Runs of a file that no
         longer exists count too if the sheet results from them: the file was then renamed.
         """
-        if sheet.base is None or not sheet.digest:
+        if sheet.base is None or not (sheet.digest or is_in_parts(sheet.source)):
             return sheet
         runs = self.journal.read_sent_runs(sheet.base.store, sheet.base.taken_at)
         by_source = defaultdict[str, list[SentRun]](list)

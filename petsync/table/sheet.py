@@ -234,6 +234,8 @@ class Sheet:
     """The cells for which a correction was read instead of the file's text."""
     agreeing: int = 0
     """The number of rows that are not in `frame` because they agree with their pets."""
+    unlisted: int = 0
+    """The number of these rows that have warnings, which are not in `problems`."""
     validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
     """Validates the same cells again with further known statuses; None if no status is unknown."""
     _rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
@@ -326,6 +328,7 @@ class Sheet:
             ids_elsewhere=self.ids_elsewhere,
             heads=self.heads,
             agreeing=self.agreeing,
+            unlisted=self.unlisted,
         )
 
     @property

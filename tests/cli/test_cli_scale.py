@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +22,7 @@ from commands import Shell
 import petsync as ps
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
-from petsync.scale.executors import Workers
+from petsync.scale.executors import LocalProcesses, Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
 from petsync.sheets.sidecar import sidecar_path
 
@@ -110,6 +112,20 @@ def test_a_folder_is_applied(box: Sandbox, shell: Shell) -> None:
     assert done.code == 0
     assert {pet.id: pet.name for pet in box.pets()}[1] == "Rex II"
     assert "Rex II" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_rows_are_edited_again_after_a_run(box: Sandbox, shell: Shell) -> None:
+    """The values that a run sent are no changes of the store: the next edit is sent, also one that
+    sets the value back.
+    """
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    edit(Path("big"), 3, "Rex II")
+    for name in ("Mia II", "Mia III", "Mia"):
+        edit(Path("big"), 2, name)
+        done = shell("apply", "big", "--url", box.url, "--yes")
+        assert done.code == 0, done.out
+        assert {pet.id: pet.name for pet in box.pets()}[2] == name
+    assert shell("plan", "big", "--url", box.url, "--exit-code").code == 0
 
 
 @pytest.mark.parametrize(
@@ -455,3 +471,40 @@ def test_a_dask_cluster_makes_the_same_plan(
     )
     assert done.stdout.split() == [str(n * n) for n in range(10)]
     assert {each.name for each in marks.iterdir()} == {"3", "8"}
+
+
+def test_the_memory_limits_the_processes(box: Sandbox, shell: Shell) -> None:
+    """With --memory, a folder is compared in fewer processes; a size that is too small, or no size,
+    is an error, and so is --memory for a file.
+    """
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    assert "all 6 rows agree" in shell("plan", "big", "--memory", "300MiB", "--url", box.url).out
+    small = shell("plan", "big", "--memory", "200MB", "--url", box.url)
+    assert small.code == 64
+    assert "A process needs more than 250 MiB" in small.err.replace("\n", " ")
+    next(Path("big", BASE_FOLDER).glob("*.parquet")).write_bytes(b"")
+    damaged = shell("plan", "big", "--memory", "300MiB", "--url", box.url)
+    assert "was changed" in damaged.err.replace("\n", " ")
+    shutil.rmtree("big")
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    assert "is no size" in shell("plan", "big", "--memory", "much", "--url", box.url).err
+    shell("export", "pets.csv", "--url", box.url)
+    assert shell("plan", "pets.csv", "--memory", "1GB", "--url", box.url).code == 64
+    both = shell("plan", "big", "--memory", "1GB", "--dask", "x.json", "--url", box.url)
+    assert "leave out --dask" in both.err
+    with ps.connect(box.url) as store:
+        assert store.plan("big", memory="0.5GiB").summary().unchanged == 6
+
+
+def test_an_error_names_the_number_of_parts_that_fit() -> None:
+    """If no part fits, the error names a number of parts of which one fits, but not one less."""
+    size, memory = 10**9, LocalProcesses("500MB")
+    with pytest.raises(ps.errors.SettingsError) as error:
+        memory.count(size, 64)
+    assert "not even one of the 64 parts fits" in error.value.message
+    (parts,) = map(int, re.findall(r"partitions=(\d+)", error.value.hint))
+    assert memory.count(size, parts) == 1
+    with pytest.raises(ps.errors.SettingsError):
+        memory.count(size, parts - 1)
+    with Workers(memory, size, parts) as workers:
+        assert list(workers.run(abs, [-1, 2])) == [1, 2]
