@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from petsync.errors import ConfigurationError
 from petsync.plan.guard import Guard, Limit
 from petsync.reconcile.round import reconcile_jobs
 from petsync.sandbox import Sandbox
+from petsync.scale.parts import BASE_FOLDER
 
 pytestmark = pytest.mark.slow
 
@@ -126,14 +128,22 @@ def test_a_delete_that_was_undone_is_not_repeated(scenario: Scenario) -> None:
     assert scenario.store_pets()[5].name == "Five"
 
 
-def test_a_pattern_has_no_base(scenario: Scenario) -> None:
-    """The rows of a pattern are pushed; removed rows delete nothing."""
+def test_a_pattern_has_the_base_of_its_folder(scenario: Scenario) -> None:
+    """The rows of a pattern are pushed, and removed rows delete their pets; without the base of
+    the export, they delete nothing.
+    """
     rename(scenario, {2: "Mia II"})
     rewrite(scenario, lambda rows: [row for row in rows if row["id"] != 5])
     files = scenario.folder / "big" / "*.parquet"
     report = scenario.run(sheet=files, delete_missing=True)
-    assert (report.round.status, kinds(report)) == ("done", [("note", 5)])
+    assert (report.round.status, kinds(report)) == ("done", [])
     assert scenario.store_pets()[2].name == "Mia II"
+    assert 5 not in scenario.store_pets()
+    shutil.rmtree(scenario.folder / "big" / BASE_FOLDER)
+    rewrite(scenario, lambda rows: [row for row in rows if row["id"] != 6])
+    report = scenario.run(sheet=files, delete_missing=True)
+    assert kinds(report) == [("note", 6)]
+    assert 6 in scenario.store_pets()
 
 
 def test_a_plan_over_its_limits_waits_and_is_released(scenario: Scenario) -> None:
@@ -172,5 +182,5 @@ def test_a_folder_that_a_job_would_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
     text = 'url = "https://shop.example/v2"\n[jobs.big]\nmode = "two-way"\nsheet = "big"\n'
     (tmp_path / "petsync.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="never writes to Parquet files"):
+    with pytest.raises(ConfigurationError, match="never writes to several files"):
         ps.reconcile.run(tmp_path / "petsync.toml", environ={})

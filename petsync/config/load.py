@@ -352,7 +352,7 @@ def _of_mode(draft: _Draft) -> Iterator[ConfigMistake]:
     if draft.job.is_in_parts and draft.mode in _WRITES_SHEET:
         yield draft.mistake(
             "mode",
-            f'mode "{draft.mode}" writes to the sheet, but petsync never writes to Parquet files',
+            f'mode "{draft.mode}" writes to the sheet, but petsync never writes to several files',
             'Write mode = "push" or mode = "check", or name a sheet in one file.',
         )
     if "on_conflict" in draft.raw and draft.mode and draft.mode != "two-way":
@@ -369,13 +369,11 @@ def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
         return
     for key in ("tab", "encoding", "statuses", "tags"):
         if key in draft.raw:
-            yield draft.mistake(
-                key, "it cannot apply to a sheet of Parquet files", f"Remove {key}."
-            )
+            yield draft.mistake(key, "it cannot apply to a folder or a pattern", f"Remove {key}.")
     if draft.own.match_on and "name" not in draft.own.match_on:
         yield draft.mistake(
             "match_on",
-            "rows of Parquet files cannot be matched without the name",
+            "rows of a folder or a pattern cannot be matched without the name",
             'Write match_on = ["name"], or remove it.',
         )
 

@@ -305,7 +305,7 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     sheet: FilePath | None = option(
         '"catalogue.xlsx"', also="file path workbook source spreadsheet csv excel"
     )
-    """The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt; or a folder of Parquet files, or a pattern
+    """The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt; or a folder of files, or a pattern
     such as `big/*.parquet` (only in push and check). A job has exactly one of `sheet`, `folder`,
     `query` and `query_file`.
     """

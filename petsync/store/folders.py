@@ -95,8 +95,9 @@ class FolderComparer:
         if isinstance(executor, LocalProcesses):
             size, number = await asyncio.to_thread(_measure, Path(path), store)
         with (
+            # After an error, parts that are computed elsewhere may still write into the folder.
+            tempfile.TemporaryDirectory(prefix="petsync-", ignore_cleanup_errors=True) as temporary,
             Workers(executor, size, number) as workers,
-            tempfile.TemporaryDirectory(prefix="petsync-") as temporary,
         ):
             files = await asyncio.to_thread(SheetFiles.find, path, options, workers.run)
             exported = await asyncio.to_thread(_find_base, files)
