@@ -7,15 +7,18 @@ import io
 import json
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,7 +30,7 @@ from petsync.errors import FindingsError, PlanError, SheetError
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale import reduce
-from petsync.scale.parts import BASE_FOLDER
+from petsync.scale.parts import BASE_FOLDER, part_of
 from petsync.sheets.base import base_of
 from petsync.sheets.read import sheet_from_frame
 from petsync.sheets.sidecar import sidecar_path
@@ -130,6 +133,13 @@ def write_parts(frame: pd.DataFrame, folder: Path, files: int) -> None:
         pq.write_table(table.slice(number * step, step), folder / f"{number:02d}.parquet")
 
 
+def read_parts(folder: Path) -> pd.DataFrame:
+    """The rows in the Parquet files of a folder."""
+    paths = sorted(folder.glob("*.parquet"))
+    frames = [pd.read_parquet(path, dtype_backend="numpy_nullable") for path in paths]
+    return pd.concat(frames, ignore_index=True)
+
+
 def numbered(folder: Path) -> dict[str, Any]:
     """The numbers of all rows in the Parquet files of a folder, and the names of the files."""
     paths = sorted(folder.glob("*.parquet"))
@@ -168,14 +178,7 @@ def test_the_plan_of_parts_is_that_of_the_whole(
         frame = edited(chance, exported.frame)
         write_parts(frame, folder, 3)
         options: dict[str, Any] = {"delete_missing": seed % 3 == 0}
-        table = pd.concat(
-            [
-                pd.read_parquet(each, dtype_backend="numpy_nullable")
-                for each in sorted(folder.glob("*.parquet"))
-            ],
-            ignore_index=True,
-        )
-        sheet = sheet_from_frame(table, **numbered(folder))
+        sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
         whole = store.plan(replace(sheet, base=base_of(exported)) if has_base else sheet, **options)
         plan = store.plan(folder, executor=threads, **options)
     assert contents(plan) == contents(whole)
@@ -589,3 +592,91 @@ def contents(plan: Plan) -> dict[str, Any]:
         "recognised": plan.recognised,
         "notes": [note.replace(CHECK, "sheet.findings lists them.") for note in plan.notes],
     }
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_number_of_parts_changes_nothing(
+    seed: int, tmp_path: Path, threads: Executor, processes: Executor
+) -> None:
+    """A plan has the same fingerprint for any number of parts, on threads and on processes, and the
+    changes of the plan in memory; also if the files of the export were edited in place, which are
+    not split.
+    """
+    chance = random.Random(100 + seed)
+    pets = catalogue(chance, 200)
+    with (
+        Sandbox(pets=pets) as box,
+        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
+    ):
+        exported = store.snapshot()
+        frame = edited(chance, exported.frame)
+        plans = []
+        for parts in (1, 2, 7, 64):
+            folder = tmp_path / str(parts)
+            store.export_to(folder, partitions=parts)
+            for path in folder.glob("*.parquet"):
+                path.unlink()
+            own = part_of(frame["id"].fillna(0).to_numpy(np.int64), 7)
+            for number in range(7):
+                write_parts(frame[own == number], folder, 1)
+                (folder / "00.parquet").rename(folder / f"part-{number}.parquet")
+            executor = processes if parts in (2, 64) else threads
+            plans.append(store.plan(folder, executor=executor, delete_missing=seed % 2 == 0))
+        sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
+        whole = store.plan(replace(sheet, base=base_of(exported)), delete_missing=seed % 2 == 0)
+    files = {
+        msgspec.structs.replace(each, created="", source="", base="").fingerprint for each in plans
+    }
+    assert len(files) == 1
+    assert plans[0].changes
+    if plans[0].shifted == whole.shifted:
+        assert contents(plans[0]) == contents(whole)
+    else:  # A column with few different values: see the limits in docs/scale.md.
+        assert {*plans[0].shifted} < {*whole.shifted}
+        assert plans[0].changes == whole.changes
+        assert plans[0].conflicts == whole.conflicts
+
+
+def test_a_killed_worker_changes_no_plan(tmp_path: Path) -> None:
+    """The plan is the same if a worker is killed in the middle, and only this process sends."""
+    chance = random.Random(8)
+    pets = catalogue(chance, 2000)
+    killed: list[int] = []
+    ended = threading.Event()
+
+    def kill() -> None:
+        """Kill two workers, one after the other, at any moment."""
+        while len(killed) < 2 and not ended.wait(0.05 + chance.random()):
+            workers = [each for each in psutil.Process().children() if each.pid not in killed]
+            for each in workers[-1:]:
+                each.kill()
+                killed.append(each.pid)
+
+    with (
+        Sandbox(pets=pets) as box,
+        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
+    ):
+        folder = tmp_path / "pets"
+        store.export_to(folder, partitions=16)
+        write_parts(edited(chance, store.snapshot().frame), folder, 3)
+        for path in folder.glob("part-*.parquet"):
+            path.unlink()
+        calm = store.plan(folder)
+        before = box.requests
+        thread = threading.Thread(target=kill)
+        thread.start()
+        plan = store.plan(folder)
+        ended.set()
+        thread.join()
+        sent = box.requests - before
+    assert killed
+    assert contents(plan) == contents(calm)
+    assert plan.changes
+    assert sent.keys() <= {"findPetsByStatus", "getPetById"}
+    assert sent["findPetsByStatus"] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import itertools
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -191,8 +192,8 @@ class SheetFiles(ABC):
         return () if is_single else tuple(path.name for path in self.files)
 
     def tasks(self, groups: int, folder: Path, parts: int, most_warnings: int) -> list[SplitTask]:
-        """Return at most `groups` tasks that split the files into `parts`, each with consecutive
-        files and its own folder in `folder`.
+        """Return at most `groups` tasks that split the files into `parts` in this folder, each with
+        consecutive files.
         """
         count = min(groups, len(self.files))
         bounds = [round(n * len(self.files) / count) for n in range(count + 1)]
@@ -201,11 +202,11 @@ class SheetFiles(ABC):
                 sheet=self,
                 first=first,
                 files=self.files[first:end],
-                folder=folder / str(number),
+                folder=folder,
                 parts=parts,
                 most_warnings=-(-most_warnings // count),
             )
-            for number, (first, end) in enumerate(pairwise(bounds))
+            for first, end in pairwise(bounds)
         ]
 
 
@@ -218,7 +219,7 @@ class SplitTask:
     """The position of the first of these files among all files."""
     files: Sequence[Path]
     folder: Path
-    """The folder for the parts, which must not exist."""
+    """The folder for the parts, in which each attempt makes a folder of its own."""
     parts: int
     """The number of parts."""
     most_warnings: int
@@ -251,7 +252,9 @@ def split_files(task: SplitTask) -> SplitFiles:
     odd: dict[int, OddCells] = {}
     in_place = []
     left, unlisted = task.most_warnings, 0
-    writer = PartWriter(task.folder, task.parts, schema, KEY)
+    # The worker of an earlier attempt may have died, or may still write.
+    folder = Path(tempfile.mkdtemp(dir=task.folder), "parts")
+    writer = PartWriter(folder, task.parts, schema, KEY)
     for number, path in enumerate(task.files, task.first):
         start = place = number * FILE_ROWS
         if isinstance(task.sheet, _ParquetFiles) and (
