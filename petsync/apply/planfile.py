@@ -23,11 +23,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["PARQUET", "is_plan_file", "load_plan", "read_long_plan", "save_plan", "write_long_plan"]
+__all__ = [
+    "PLAN_KEY",
+    "is_plan_file",
+    "load_plan",
+    "read_long_plan",
+    "save_plan",
+    "write_long_plan",
+]
 
-PARQUET = ".parquet"
+_PARQUET = ".parquet"
 """The suffix of plan files in Parquet."""
-_KEY, _BLOCKS = b"petsync.plan", b"petsync.blocks"
+PLAN_KEY, _BLOCKS = b"petsync.plan", b"petsync.blocks"
 """The names of the file's metadata: the plan without its lists, and the number of row groups with
 changes.
 """
@@ -47,7 +54,7 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     Raises PlanError if the file cannot be written.
     """
     target = Path(path)
-    if target.suffix.casefold() == PARQUET:
+    if target.suffix.casefold() == _PARQUET:
         write_atomically(
             target, lambda file: write_long_plan(plan, file), private=True, error=PlanError
         )
@@ -66,7 +73,7 @@ def load_plan(path: str | Path) -> Plan:
     try:
         if source.exists():
             landing(source)
-        if source.suffix.casefold() == PARQUET:
+        if source.suffix.casefold() == _PARQUET:
             return read_long_plan(source, str(source))
         return Plan.from_json(source.read_bytes(), str(source))
     except OSError as error:
@@ -79,12 +86,12 @@ def load_plan(path: str | Path) -> Plan:
 def is_plan_file(path: str | Path) -> bool:
     """Return true if the file is a plan by its name (.json) or, as Parquet, by its content."""
     source = Path(path)
-    if source.suffix.casefold() != PARQUET:
+    if source.suffix.casefold() != _PARQUET:
         return source.suffix.casefold() == ".json"
     if not source.is_file():
         return False
     try:
-        return _KEY in (_open(source).schema_arrow.metadata or {})
+        return PLAN_KEY in (_open(source).schema_arrow.metadata or {})
     except (OSError, *_DAMAGE):
         return False
 
@@ -99,7 +106,7 @@ def write_long_plan(plan: Plan, file: IO[bytes], block: int = _BLOCK) -> None:
     rest = msgspec.structs.replace(plan, changes=(), conflicts=(), blocked=())
     saved = msgspec.json.encode({"fingerprint": plan.fingerprint, "plan": rest})
     blocks = -(-len(plan.changes) // block)
-    schema = _build_schema().with_metadata({_KEY: saved, _BLOCKS: str(blocks)})
+    schema = _build_schema().with_metadata({PLAN_KEY: saved, _BLOCKS: str(blocks)})
     with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
         for first in range(0, len(plan.changes), block):
             changes = plan.changes[first : first + block]
@@ -140,12 +147,12 @@ def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False
     with _refusing_damage(where):
         file = _open(source)
         metadata = file.schema_arrow.metadata or {}
-        if _KEY not in metadata:
+        if PLAN_KEY not in metadata:
             raise PlanError(
                 f"{where} is not a plan of petsync",
                 hint="Make a plan with `petsync plan SHEET -o PLAN.parquet`.",
             )
-        fingerprint, plan = decode_saved_plan(metadata[_KEY], where)
+        fingerprint, plan = decode_saved_plan(metadata[PLAN_KEY], where)
         blocks, groups = int(metadata[_BLOCKS]), file.metadata
         if (
             not file.schema_arrow.equals(_build_schema())

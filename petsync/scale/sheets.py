@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
+from petsync.apply.planfile import PLAN_KEY
 from petsync.errors import SettingsError, SheetError
 from petsync.scale.parts import PartWriter, part_of
 from petsync.scale.reduce import KEY, ORDER, ROW
@@ -417,7 +418,13 @@ def _changed_error(path: Path) -> SheetError:
 
 
 def _read_schema(path: Path) -> pa.Schema:
-    return _open(path).schema_arrow.remove_metadata()
+    schema = _open(path).schema_arrow
+    if PLAN_KEY in (schema.metadata or {}):
+        raise SheetError(
+            f"{path} is a plan, not a sheet",
+            hint=f"`petsync apply {path}` applies it. Keep plans outside a sheet's folder.",
+        )
+    return schema.remove_metadata()
 
 
 def _join_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:

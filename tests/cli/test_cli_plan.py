@@ -218,8 +218,13 @@ def test_parquet_files_that_are_no_plans_stay(shell: Shell, box: Sandbox) -> Non
         done = shell("plan", files, *to(box), "-o", target)
         assert (done.code, "a part of the sheet" in done.err) == (64, True)
         assert not Path(target).exists()
-    assert shell("plan", "big", *to(box), "-o", "p.parquet").code == 0
-    assert shell("plan", "big", *to(box), "-o", "p.parquet").code == 0
+    for _ in range(2):
+        assert shell("plan", "big", *to(box), "-o", "p.parquet").code == 0
+    Path("big/p.parquet").write_bytes(Path("p.parquet").read_bytes())
+    for files in ("p.parquet", "big"):
+        done = shell("plan", files, *to(box))
+        told = " ".join(done.err.split())
+        assert (done.code, "p.parquet is a plan, not a sheet" in told) == (1, True)
 
 
 def test_plan_as_text_and_through_links(shell: Shell, box: Sandbox) -> None:
