@@ -353,7 +353,7 @@ CAUSES: Mapping[Cause, CauseText] = {
     "blocked": CauseText(
         "errors in the sheet",
         "The row has an error. Nothing was sent.",
-        "Fix the cell (`petsync check` names each with its address), and plan again.",
+        "Fix the cell that each row names, and plan again.",
     ),
     "cut-off": CauseText(
         "cut off",

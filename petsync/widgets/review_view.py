@@ -664,7 +664,6 @@ TERMS = (
     (r"`petsync resume [^`]+`", "“Continue”"),
     (r"`petsync undo [^`]+` again", "“Undo” again"),
     (r"`petsync undo [^`]+`", "“Undo”"),
-    (r" \(`petsync check` names each with its address\)", ""),
     (r"\bset it as PETSYNC_TOKEN;", "sign in with it;"),
     (r" with the output of the same command with -v", ""),
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
