@@ -137,7 +137,7 @@ _KIND_CURE: Mapping[Kind, str] = {
     "waiting": "Look at the plan, and release it or fix the sheet: the next round removes a plan "
     "that is no longer needed.",
     "failed": "The next round tries again.",
-    "finding": "Fix the cell; `petsync check` shows the errors with their cells.",
+    "finding": "Fix the cell that each line names.",
     "drift": "The next round handles this.",
     "note": "Nothing needs to be done, unless the line says so.",
 }
