@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
-from typing import ClassVar, Literal, overload
+from typing import ClassVar, Literal, TypeVar, overload
 
 import msgspec
 import pandas as pd
@@ -33,6 +34,7 @@ __all__ = [
     "Delete",
     "FailedLookup",
     "LongChanges",
+    "LongSequence",
     "Snapshot",
     "Tally",
     "Update",
@@ -156,12 +158,37 @@ class Tally:
         return cls(kinds=kinds, fields=fields, namesakes=namesakes, unassigned=unassigned)
 
 
+T = TypeVar("T")
+
+
+class LongSequence(Sequence[T]):
+    """A sequence that makes an item when it is read. It equals a sequence with equal items."""
+
+    @abstractmethod
+    def make(self, number: int) -> T:
+        """Return the item at this position."""
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
+        numbers = range(len(self))[place]
+        return self.make(numbers) if isinstance(numbers, int) else tuple(map(self.make, numbers))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        pairs = zip(self, other, strict=False)
+        return len(self) == len(other) and all(one == another for one, another in pairs)
+
+
 _RECENT = 4
 """The number of blocks of `LongChanges` that stay decoded."""
 _block_decoder = msgspec.json.Decoder(tuple[Change, ...])
 
 
-class LongChanges(Sequence[Change]):
+class LongChanges(LongSequence[Change]):
     """The changes of a plan that is too long to be in memory: a block of them is decoded when one
     of its changes is read.
 
@@ -179,26 +206,13 @@ class LongChanges(Sequence[Change]):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    @overload
-    def __getitem__(self, place: int) -> Change: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Change, ...]: ...
-    def __getitem__(self, place: int | slice) -> Change | tuple[Change, ...]:
-        if isinstance(place, slice):
-            return tuple(self[number] for number in range(*place.indices(len(self))))
-        number = range(len(self))[place]
+    def make(self, number: int) -> Change:
         block = bisect_right(self._starts, number) - 1
         return self._decode(block)[number - self._starts[block]]
 
     def __iter__(self) -> Iterator[Change]:
         for block in range(len(self._starts) - 1):
             yield from self._decode(block)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        pairs = zip(self, other, strict=False)
-        return len(self) == len(other) and all(one == another for one, another in pairs)
 
     @cached_property
     def tally(self) -> Tally:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Literal, get_args, overload
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 from petsync._display import as_html, as_text
 from petsync.errors import InterruptedRunError
 from petsync.models import Pet
-from petsync.plan.change import Change, LongChanges
+from petsync.plan.change import Change, LongChanges, LongSequence
 from petsync.plan.plan import Plan
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange, exit_code_of
 from petsync.protocol.operations import Traffic
@@ -343,7 +343,7 @@ class RunResults(MutableMapping[int, Result]):
 _MAX_CODE = 255
 
 
-class LongResults(Sequence[Result]):
+class LongResults(LongSequence[Result]):
     """The results of a long plan: those of its changes, and the `rest` without a change."""
 
     def __init__(self, changes: Sequence[Change], results: RunResults, rest: Sequence[Result]):
@@ -352,27 +352,9 @@ class LongResults(Sequence[Result]):
     def __len__(self) -> int:
         return len(self._changes) + len(self._rest)
 
-    @overload
-    def __getitem__(self, place: int) -> Result: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Result, ...]: ...
-    def __getitem__(self, place: int | slice) -> Result | tuple[Result, ...]:
-        if isinstance(place, slice):
-            return tuple(self[number] for number in range(*place.indices(len(self))))
-        number = range(len(self))[place]
+    def make(self, number: int) -> Result:
         changes = len(self._changes)
         return self._results[number] if number < changes else self._rest[number - changes]
-
-    def __iter__(self) -> Iterator[Result]:
-        for number in range(len(self._changes)):
-            yield self._results[number]
-        yield from self._rest
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        pairs = zip(self, other, strict=False)
-        return len(self) == len(other) and all(one == another for one, another in pairs)
 
     @cached_property
     def repeated(self) -> Mapping[int, Sequence[Result]]:
