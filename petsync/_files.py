@@ -24,8 +24,10 @@ __all__ = [
     "STATE",
     "check_name",
     "check_state_folder",
+    "has_wildcards",
     "is_in_parts",
     "landing",
+    "list_files",
     "make_folder",
     "make_private_folder",
     "make_state_folder",
@@ -51,7 +53,23 @@ def is_in_parts(path: str | Path) -> bool:
     path = Path(path)
     if path.is_dir() or path.suffix.casefold() == ".parquet":
         return True
-    return not _WILDCARDS.isdisjoint(path.name) and not path.exists()
+    return has_wildcards(path) and not path.exists()
+
+
+def has_wildcards(path: str | Path) -> bool:
+    """Return true if the name of the path may be a pattern."""
+    return not _WILDCARDS.isdisjoint(Path(path).name)
+
+
+def list_files(path: Path) -> list[Path]:
+    """Return the files of a folder, or the files that a pattern matches, without hidden ones; for
+    another path, the path itself if it exists. Raises OSError.
+    """
+    if path.is_dir():
+        there = [*path.iterdir()]
+    else:
+        there = [path] if path.exists() else [*path.parent.glob(path.name)]
+    return sorted(each for each in there if not each.name.startswith("."))
 
 
 # Only the owner can write to a new file, whatever the umask, and only users who can read a file can

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PLAN_KEY",
+    "copy_long_plan",
     "is_plan_file",
     "load_plan",
     "read_long_plan",
@@ -41,7 +43,7 @@ changes.
 _BLOCK = 2_048
 """The number of changes in a row group."""
 
-_DAMAGE = (ValueError, LookupError, NotImplementedError)
+_DAMAGE = (ValueError, LookupError, TypeError, NotImplementedError)
 """The errors of a damaged file, besides OSError without an errno."""
 
 R = TypeVar("R", Conflict, Blocked)
@@ -172,6 +174,18 @@ def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False
     elif plan.fingerprint != fingerprint:
         raise build_changed_error(where)
     return plan
+
+
+def copy_long_plan(plan: Plan) -> Plan:
+    """Return a plan with `LongChanges` that has its own copy of the file, in memory. Raises
+    PlanError if the file has changed since the plan was loaded.
+    """
+    file = BytesIO()
+    write_long_plan(plan, file)
+    copy = read_long_plan(file.getvalue(), "the plan file")
+    if isinstance(copy.changes, LongChanges):
+        copy.changes.packed = copy.fingerprint, file.getvalue()
+    return copy
 
 
 def _build_schema() -> pa.Schema:

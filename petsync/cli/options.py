@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import click
 
-from petsync._files import is_in_parts, write_atomically
+from petsync._files import has_wildcards, is_in_parts, write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
 from petsync.errors import GuardError, PlanError, SheetError
@@ -498,6 +498,8 @@ def read_inputs(
 def must_be_one_file(sheet: Path) -> None:
     """Raise UsageError for a sheet in several files."""
     if is_in_parts(sheet):
+        if not sheet.exists() and not has_wildcards(sheet):
+            raise click.UsageError(f"{sheet}: there is no such file.")
         raise click.UsageError(
             f"{sheet} is a folder, a pattern or a Parquet file, which only `plan` and `apply` read "
             "as a sheet. Name a workbook or a CSV file."

@@ -202,6 +202,8 @@ class LongChanges(LongSequence[Change]):
         self._recent: dict[int, tuple[Change, ...]] = {}
         self.fingerprints: dict[bytes, str] = {}
         """The known fingerprints of plans with these changes, by the SHA-256 of the plan's rest."""
+        self.packed: tuple[str, bytes] = "", b""
+        """The fingerprint and the content of a plan file with these changes, if it is in memory."""
 
     def __len__(self) -> int:
         return self._starts[-1]

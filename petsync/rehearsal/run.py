@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import msgspec
 import pandas as pd
 
+from petsync._files import is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync.apply.options import ApplyOptions
 from petsync.apply.planfile import load_plan
@@ -311,7 +312,17 @@ _NO_SHEET = (
     "the sheet of the plan is missing, or was changed since, so the pets were compared only with "
     "the plan"
 )
+_IN_PARTS = (
+    "a folder, a pattern or a Parquet file cannot be rehearsed as a sheet, so "
+    "the pets were compared only with the plan"
+)
 _UNDO = "the plan is an undo and has no sheet, so the pets were compared only with the plan"
+
+
+def _find_reason(plan: Plan) -> str:
+    if plan.undoes:
+        return _UNDO
+    return _IN_PARTS if is_in_parts(plan.source) else _NO_SHEET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -442,7 +453,7 @@ def _run_trial(store: Store, trial: _Trial) -> Rehearsal:
         after=frame_from_pets(pets),
         unexpected=find_unexpected(report, before, after),
         again=again,
-        why_not_again="" if again is not None else _UNDO if plan.undoes else _NO_SHEET,
+        why_not_again="" if again is not None else _find_reason(plan),
         taken_at=source.snapshot.taken_at,
         profile=profile.name,
         broken=broken,

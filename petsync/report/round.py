@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from petsync._files import is_in_parts
 from petsync.plan.options import JOB_WINNER
 from petsync.plan.report import OUTCOMES, RoundReport
 from petsync.plan.rounds import Counts, Difference, Mode, Round, Status
@@ -413,7 +414,10 @@ def commands(round_: Round) -> Iterator[Command]:
             "look at the plan, and release it", f"petsync apply {_quote_argument(round_.waiting)}"
         )
     if round_.findings and round_.source and not is_from_query(round_):
-        yield Command("every error in the sheet", f"petsync check {_quote_argument(round_.source)}")
+        source = _quote_argument(round_.source)
+        in_parts = is_in_parts(round_.source)
+        check = f"petsync plan {source} --limit 0" if in_parts else f"petsync check {source}"
+        yield Command("every error in the sheet", check)
     for run in round_.runs:
         yield Command("what a run did", f"petsync runs {_quote_argument(run)}")
         yield Command("undo it", f"petsync undo {_quote_argument(run)}")

@@ -6,11 +6,13 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
+from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -124,7 +126,7 @@ class Workers:
 
     def _get_own(self) -> ProcessPoolExecutor:
         if self._own is None:
-            self._own = ProcessPoolExecutor(self._count, _Context(), initializer=_ignore_interrupts)
+            self._own = ProcessPoolExecutor(self._count, _Context(), initializer=_begin)
         return self._own
 
 
@@ -143,9 +145,18 @@ class _Context(SpawnContext):
     Process = _Process
 
 
-def _ignore_interrupts() -> None:
-    # Ctrl-C is for the caller, which then ends the processes.
+def _begin() -> None:
+    """Prepare a process: Ctrl-C is for the caller, which then ends the processes. If the caller is
+    killed, they end too.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_caller, daemon=True).start()
+
+
+def _end_with_caller() -> None:
+    if (caller := parent_process()) is not None:
+        caller.join()
+        os._exit(1)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 import itertools
 import tempfile
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
+from petsync._files import has_wildcards, list_files
 from petsync.apply.planfile import PLAN_KEY
 from petsync.errors import SettingsError, SheetError
 from petsync.scale.parts import PartWriter, part_of
@@ -59,15 +61,10 @@ def find_files(path: str | Path) -> tuple[list[Path], str]:
     """Return the files of a sheet, by name, and their kind. Raises SheetError if there are none, or
     if they are of several kinds.
     """
-    given = Path(path)
-    if given.is_dir():
-        there = [*given.iterdir()]
-    elif given.exists():
-        there = [given]
-    else:
-        there = [*given.parent.glob(given.name)]
-    shown = [each for each in there if not each.name.startswith(".")]
-    found = sorted(each for each in shown if each.suffix.casefold() in KIND_OF_PART)
+    there = list_files(Path(path))
+    found = [each for each in there if each.suffix.casefold() in KIND_OF_PART]
+    if not there and not has_wildcards(path) and not Path(path).is_dir():
+        raise SheetError(f"{path}: there is no such file or folder")
     if not found:
         raise SheetError(
             f"{path} has no Parquet, CSV or JSON Lines file ({', '.join(KIND_OF_PART)})",
@@ -239,6 +236,8 @@ class SplitFiles:
     """The rows without an id, and those that need a careful look."""
     rows: Sequence[int]
     """The number of rows of each file."""
+    digests: Sequence[str]
+    """The SHA-256 of each file."""
     odd: Mapping[int, OddCells]
     """The rows of `unnumbered` that are not plain texts, by ROW."""
     unlisted: int
@@ -249,7 +248,7 @@ def split_files(task: SplitTask) -> SplitFiles:
     """Split the rows of some files into temporary files."""
     schema = task.sheet.schema
     lacking = [schema.empty_table()]
-    counts = []
+    counts, digests = [], []
     odd: dict[int, OddCells] = {}
     in_place = []
     left, unlisted = task.most_warnings, 0
@@ -258,6 +257,7 @@ def split_files(task: SplitTask) -> SplitFiles:
     writer = PartWriter(folder, task.parts, schema, KEY)
     for number, path in enumerate(task.files, task.first):
         start = place = number * FILE_ROWS
+        digests.append(_digest(path))
         if isinstance(task.sheet, _ParquetFiles) and (
             own := task.sheet.find_part(path, task.parts)
         ):
@@ -281,9 +281,18 @@ def split_files(task: SplitTask) -> SplitFiles:
         in_place=in_place,
         unnumbered=pa.concat_tables(lacking),
         rows=counts,
+        digests=digests,
         odd=odd,
         unlisted=unlisted,
     )
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SheetError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _without_keys(batch: _Batch, rows: Collection[int]) -> _Batch:
@@ -419,7 +428,7 @@ def _changed_error(path: Path) -> SheetError:
 
 def _read_schema(path: Path) -> pa.Schema:
     schema = _open(path).schema_arrow
-    if PLAN_KEY in (schema.metadata or {}):
+    if PLAN_KEY in (schema.metadata or {}) or {"kind", "fields", "json"} <= {*schema.names}:
         raise SheetError(
             f"{path} is a plan, not a sheet",
             hint=f"`petsync apply {path}` applies it. Keep plans outside a sheet's folder.",
@@ -692,7 +701,7 @@ def _iter_objects(path: Path, kind: Any) -> Iterator[tuple[int, dict[str, Any]]]
                 continue
             try:
                 row = decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise SheetError(
                     f"{path}: line {number} is not a JSON object: {error}",
                     hint="Write an object into each line, with the columns as keys.",

@@ -5,6 +5,7 @@ as a whole.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import tempfile
 from collections import Counter
@@ -196,7 +197,12 @@ def _find_base(files: SheetFiles) -> PartFolder | Base | str | None:
     source = Path(files.source)
     folder = (source if source.is_dir() else source.parent) / BASE_FOLDER
     if folder.is_dir() and not source.is_file():
-        return PartFolder.open(folder)
+        try:
+            base = PartFolder.open(folder)
+        except SheetError as error:
+            return error.message
+        missing = [part.file for part in base.manifest.parts if not (folder / part.file).is_file()]
+        return f"{folder} lacks {first_items(missing)}" if missing else base
     found = {path: find_base(Source(path, "text", b"")) for path in files.files}
     found = {path: each for path, each in found.items() if each != (None, "")}
     if len(found) > 1:
@@ -258,9 +264,13 @@ class _Whole:
     ) -> None:
         self._store, self._files, self._split = store, files, split
         counts = [rows for each in split for rows in each.rows]
+        names = [path.name for path in files.files]
         self._starts = np.cumsum([0, *counts])
         """The position of each file's first row among the rows of all files, and their number."""
         self._total = int(self._starts[-1])
+        digests = [digest for each in split for digest in each.digests]
+        text = "".join(f"{name}\n{digest}\n" for name, digest in zip(names, digests, strict=True))
+        self._digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         self._odd = {row: odd for each in split for row, odd in each.odd.items()}
         self._base, self._parts, self._workers = base, parts, workers
         self._found: list[Reduced] = []
@@ -374,6 +384,7 @@ class _Whole:
             sheet,
             source=self._files.source,
             base=base,
+            digest=self._digest,
             agreeing=self._total - len(rows),
             unlisted=sum(each.unlisted for each in self._split)
             + sum(each.unlisted for each in self._found),

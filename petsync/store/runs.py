@@ -25,7 +25,7 @@ import pandas as pd
 
 from petsync import sheets
 from petsync._display import count
-from petsync._files import is_in_parts
+from petsync._files import is_in_parts, list_files
 from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
@@ -43,6 +43,7 @@ from petsync.apply.engine import (
 )
 from petsync.apply.journal import Journal, RunSession, row_payload, runs_named
 from petsync.apply.options import ApplyKeywords, ApplyOptions
+from petsync.apply.planfile import copy_long_plan
 from petsync.apply.undo import (
     CurrentPet,
     Effect,
@@ -59,7 +60,7 @@ from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import rebuild_upload_report
 from petsync.plan.base import SentRun, continue_base, is_from_runs
-from petsync.plan.change import Add, Snapshot, Tally
+from petsync.plan.change import Add, LongChanges, Snapshot, Tally
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import (
@@ -271,7 +272,19 @@ class History:
 
 
 def _is_same(one: str, other: str) -> bool:
-    return one == other or os.path.realpath(one) == os.path.realpath(other)
+    """Return true if two sheets are the same file, or have a file in common."""
+    if one == other or os.path.realpath(one) == os.path.realpath(other):
+        return True
+    if not is_in_parts(one) and not is_in_parts(other):
+        return False
+    return not _find_files(one).isdisjoint(_find_files(other))
+
+
+def _find_files(source: str) -> frozenset[str]:
+    """Return the real paths of the files of a sheet."""
+    with suppress(OSError):
+        return frozenset(os.path.realpath(each) for each in list_files(Path(source)))
+    return frozenset()
 
 
 def runs_frame(runs: Iterable[PastRun]) -> pd.DataFrame:
@@ -514,6 +527,9 @@ class Runs:
         """Apply the plan, and return the report. Raises the same errors as AsyncStore.apply."""
         target = ServiceTarget(self.api)
         await check_sentinels(plan, target)
+        if isinstance(plan.changes, LongChanges):
+            # The file may be changed while its plan is applied.
+            plan = await in_thread(partial(copy_long_plan, plan))
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         journal = await in_thread(partial(Journal.open, self.state, create=True))

@@ -232,6 +232,9 @@ def pack_plan(plan: Plan) -> bytes:
     `LongChanges`, Parquet.
     """
     if isinstance(plan.changes, LongChanges):
+        fingerprint, content = plan.changes.packed
+        if fingerprint == plan.fingerprint:
+            return content
         file = io.BytesIO()
         write_long_plan(plan, file)
         return file.getvalue()
