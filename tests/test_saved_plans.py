@@ -291,6 +291,36 @@ class TestTampering:
         with pytest.raises(PlanError):
             PLAN.save(tmp_path)
 
+    @pytest.mark.parametrize("when", ["before", "during"])
+    def test_a_file_that_changes_sends_nothing_else(
+        self, when: str, store: ps.Store, box: Sandbox, tmp_path: Path
+    ) -> None:
+        """If the file of a loaded plan gets another content, an apply refuses the plan; during the
+        run, the plan's own changes are sent.
+        """
+        plan = store.plan(SHEET, guard=NO_LIMITS)
+        other = store.plan(
+            sheet_saying({"id": 1, "name": "Eve", "status": "sold"}), guard=NO_LIMITS
+        )
+        path = tmp_path / "plan.parquet"
+        loaded = long_plan(plan, path)
+        content = long_plan(other, tmp_path / "other.parquet").save(tmp_path / "again.parquet")
+
+        def overwrite(*_: object) -> None:
+            path.write_bytes(Path(content).read_bytes())
+
+        if when == "before":
+            overwrite()
+            before = box.pets()
+            with pytest.raises(PlanError):
+                store.apply(loaded)
+            assert box.pets() == before
+            assert not store.aio.history.runs()
+        else:
+            report = store.apply(loaded, on_progress=overwrite, concurrency=1)
+            assert report.counts["applied"] == len(plan.changes)
+            assert "Eve" not in {pet.name for pet in box.pets()}
+
 
 class TestFile:
     """A plan file on disk: its mode and its contents."""

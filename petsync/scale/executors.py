@@ -115,6 +115,8 @@ class Workers:
                     done += 1
                     yield result
             except BrokenProcessPool:
+                # Wait until the other processes have ended too.
+                self._get_own().shutdown()
                 self._own = None
                 continue
             return

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -508,3 +509,42 @@ def test_an_error_names_the_number_of_parts_that_fit() -> None:
         memory.count(size, parts - 1)
     with Workers(memory, size, parts) as workers:
         assert list(workers.run(abs, [-1, 2])) == [1, 2]
+
+
+def test_rows_without_an_id_are_known_again(box: Sandbox, shell: Shell) -> None:
+    """A row without an id that a run added and that was renamed is no new pet, and a pattern knows
+    the runs of its folder: it does not revert what somebody changed in the store since.
+    """
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    path = min(Path("big").glob("*.parquet"))
+    table = pq.read_table(path)
+
+    def write(name: str, status: str) -> None:
+        new = {**dict.fromkeys(table.column_names), "name": name, "status": status}
+        rows = [new, *table.to_pylist()]
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+
+    write("Newbie", "sold")
+    edit(Path("big"), 2, "Mia II")
+    assert shell("apply", "big", "--url", box.url, "--yes").code == 0
+    write("Renamed", "pending")
+    edit(Path("big"), 2, "Mia II")
+    with ps.connect(box.url) as store:
+        store.api.update_pet_with_form(2, name="Mia III")
+    for sheet in ("big", "big/*.parquet"):
+        done = shell("plan", sheet, "--url", box.url)
+        assert "0 to add" in done.out, done.out
+        assert "Mia III ->" not in done.out
+
+
+def test_workers_end_with_a_killed_command(box: Sandbox, shell: Shell) -> None:
+    """If `petsync plan` is killed, its processes end too."""
+    shell("export", "big", "--format", "parquet", "--url", box.url)
+    command = [sys.executable, "-m", "petsync", "plan", "big", "--url", box.url]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        workers: list[psutil.Process] = []
+        while not workers and process.poll() is None:
+            workers = psutil.Process(process.pid).children()
+        process.kill()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive
