@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -543,8 +543,16 @@ def test_workers_end_with_a_killed_command(box: Sandbox, shell: Shell) -> None:
     command = [sys.executable, "-m", "petsync", "plan", "big", "--url", box.url]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         workers: list[psutil.Process] = []
-        while not workers and process.poll() is None:
-            workers = psutil.Process(process.pid).children()
+        while not any(map(has_begun, workers)) and process.poll() is None:
+            with suppress(psutil.NoSuchProcess):
+                workers = psutil.Process(process.pid).children()
         process.kill()
     _, alive = psutil.wait_procs(workers, timeout=60)
     assert not alive
+
+
+def has_begun(worker: psutil.Process) -> bool:
+    """Whether the process has loaded what it needs."""
+    with suppress(psutil.Error):
+        return any("libparquet" in each.path for each in worker.memory_maps())
+    return False
