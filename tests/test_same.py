@@ -175,7 +175,8 @@ def _of_resume(sent: Pet, found: Pet) -> set[Column]:
     """Return the name if an add without a response does not recognise its pet."""
     change = Add(row=2, source="", after=replace(sent, id=None))
     unknown: Result = result_of(0, change, "unknown", "no-answer", "")
-    return set() if settle([0], [change], {0: unknown}, (), [found]) == {0: 7} else {"name"}
+    results = RunResults([change], {0: unknown})
+    return set() if settle([0], [change], results, (), [found]) == {0: 7} else {"name"}
 
 
 def _of_reconcile(sent: Pet, found: Pet) -> set[Column]:

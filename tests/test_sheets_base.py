@@ -500,7 +500,7 @@ def test_who_carries_a_base(tmp_path):
     for given_base in (snapshot, sheet.base):
         write_sheet(snapshot.frame, again, base=given_base)
         pd.testing.assert_frame_equal(read_sheet(again).base.frame, snapshot.frame)
-    with pytest.raises(TypeError, match="a Base, a Snapshot or False"):
+    with pytest.raises(TypeError, match="a Base, a Snapshot, False or None"):
         write_sheet(snapshot, again, base=True)
 
 
