@@ -28,7 +28,7 @@ from petsync.plan.fields import content, differing_columns, equal, is_as_expecte
 from petsync.plan.guard import Guard
 from petsync.plan.intake import build_inbound
 from petsync.plan.plan import describe_drift, refuse_changed_sentinels
-from petsync.plan.report import Entry, PastRun, Result, result_of
+from petsync.plan.report import Entry, PastRun, Result, RunResults, result_of
 from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import pets_from_frame
