@@ -188,7 +188,8 @@ class History:
         records = self.journal.read_row_records(store, with_undone=with_undone)
         if not sheet.digest:
             return records
-        is_same = {each.source: _is_same(each.source, sheet.source) for each in records}
+        sources = {each.source for each in records}
+        is_same = {source: _is_same(source, sheet.source) for source in sources}
         own = sheet.source
         return [
             msgspec.structs.replace(each, source=own) if is_same[each.source] else each
