@@ -146,6 +146,17 @@ def test_a_pattern_has_the_base_of_its_folder(scenario: Scenario) -> None:
     assert 6 in scenario.store_pets()
 
 
+def test_a_damaged_base_ends_the_round(scenario: Scenario) -> None:
+    """A round whose folder has a base that cannot be used sends nothing, and says why."""
+    rename(scenario, {2: "Mia II"})
+    min((scenario.folder / "big" / BASE_FOLDER).glob("*.parquet")).unlink()
+    before = scenario.store_pets()
+    report = scenario.run(delete_missing=True)
+    assert (report.round.status, report.round.applied) == ("error", 0)
+    assert "lacks part-00000.parquet" in report.round.problem
+    assert scenario.store_pets() == before
+
+
 def test_a_plan_over_its_limits_waits_and_is_released(scenario: Scenario) -> None:
     """A plan of a folder that exceeds a limit waits; released by `petsync apply`, it is done."""
     rename(scenario, {2: "Mia II", 3: "Rex II"})

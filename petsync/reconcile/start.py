@@ -396,6 +396,11 @@ def find_base_of_parts(
     A pet that a run deleted and that is in the store again was restored: it is not in the base, and
     no round deletes it again. Raises SheetError as `_find_base` does.
     """
+    if sheet.base_refused:
+        raise SheetError(
+            f"{sheet.source}: {sheet.base_refused}",
+            hint="Nothing was sent. Export again, and move your edits there.",
+        )
     if sheet.base is None:
         return None, ""
     base, moved = _check_store_of_base(
