@@ -407,13 +407,7 @@ def find_base_of_parts(
         context, sheet.base, service.url, f"the base of {sheet.source} belongs to"
     )
     history = service.aio.history
-    deleted = {
-        entry.pet_id
-        for run in history.runs(service.url)
-        if not is_before(run.started, base.taken_at)
-        for entry in history.entries(run.run_id)
-        if entry.kind == "delete" and entry.outcome == "applied" and entry.pet_id is not None
-    }
+    deleted = history.journal.read_deleted_ids(service.url, base.taken_at)
     continued = history.continue_base(replace(sheet, base=base)).base or base
     return continued.without(deleted), moved
 

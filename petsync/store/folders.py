@@ -149,8 +149,7 @@ class FolderComparer:
         ids |= {*journal.read_restored(url)}
         ids |= {each.pet_id for each in journal.read_row_records(url, with_undone=True)}
         if base is not None:
-            runs = journal.read_sent_runs(url, base.taken_at)
-            ids |= {each.pet_id for run in runs for each in (*run.sent, *run.unseen)}
+            ids |= {*journal.read_changed_ids(url, base.taken_at)}
         return {each for each in ids if each is not None}
 
 
@@ -337,8 +336,8 @@ class _Whole:
         return self._find_orders(np.setdiff1d(around, here))
 
     def _find_beside(self) -> frozenset[int]:
-        """Return the numbers of the rows that agree and are beside rows that differ, if there is a
-        base and they are not too many.
+        """Return, by ORDER, the rows that agree and are beside rows that differ, if there is a base
+        and they are not too many.
         """
         if self._base is None:
             return frozenset()

@@ -27,6 +27,8 @@ from petsync.apply.journal.rows import (
     note_journal,
     other_journals,
     pack_plan,
+    read_changed_ids,
+    read_deleted_ids,
     read_known_ids,
     read_past_run,
     read_past_runs,
@@ -157,6 +159,8 @@ class Journal:
     read_undone_adds = _reads(read_undone_adds)
     read_restored = _reads(read_restored)
     read_sent_runs = _reads(read_sent_runs)
+    read_changed_ids = _reads(read_changed_ids)
+    read_deleted_ids = _reads(read_deleted_ids)
     read_renumbered = _reads_all(read_renumbered)
     read_reused = _reads_all(read_reused)
     read_removed = _reads_all(read_removed)

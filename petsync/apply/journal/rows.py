@@ -87,6 +87,8 @@ __all__ = [
     "note_journal",
     "other_journals",
     "pack_plan",
+    "read_changed_ids",
+    "read_deleted_ids",
     "read_known_ids",
     "read_past_run",
     "read_past_runs",
@@ -798,6 +800,28 @@ def read_sent_runs(connection: sqlite3.Connection, store: str, base: str) -> lis
     return [_remove_undone(run, hidden.get(run.run, {})) for run in runs.values()]
 
 
+def read_changed_ids(connection: sqlite3.Connection, store: str, since: str) -> set[int]:
+    """Return the ids of the pets that runs on the store changed or may have changed since a time
+    (ISO 8601).
+    """
+    ids = set[int]()
+    for run in _runs_since(connection, store, since):
+        ids.update(int(each[0]) for each in connection.execute(_CHANGED_IDS, (run,)))
+    return ids
+
+
+def read_deleted_ids(connection: sqlite3.Connection, store: str, since: str) -> set[int]:
+    """Return the ids of the pets that runs on the store deleted since a time (ISO 8601)."""
+    runs = _runs_since(connection, store, since)
+    return {pet_id for run in runs for pet_id in _applied_pets(connection, run, "delete")}
+
+
+def _runs_since(connection: sqlite3.Connection, store: str, since: str) -> list[str]:
+    start = datetime.fromisoformat(since)
+    runs = connection.execute(_RUNS_OF_STORE, (store,)).fetchall()
+    return [run for run, *_, started, _ in runs if datetime.fromisoformat(started) >= start]
+
+
 def _plan_head(connection: sqlite3.Connection, run: str) -> Plan | _PlanHead | None:
     return _unpack_plan(_read_body(connection, run)[0], _PlanHead)
 
@@ -1138,6 +1162,10 @@ WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 _APPLIED_PETS = """
 SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
 AND pet_id IS NOT NULL
+"""
+_CHANGED_IDS = """
+SELECT pet_id FROM change WHERE run = ?1 AND pet_id IS NOT NULL
+UNION SELECT assigned_id FROM change WHERE run = ?1 AND assigned_id IS NOT NULL
 """
 _UNDONE = """
 SELECT kind, coalesce(pet_id, assigned_id), fields FROM change
