@@ -712,11 +712,11 @@ def test_a_short_wait_for_the_next_item_ends() -> None:
 def test_the_queue_gives_each_item_once_and_in_order() -> None:
     """However the two threads meet: no item is lost, none comes twice, and none waits."""
     queue, random = _Queue(), Random(2)
-    items = [(None, object()) for _ in range(20_000)]
+    items: list[Any] = [(None, object()) for _ in range(20_000)]
 
     def fill() -> None:
         for item in items:
-            queue.put(item)  # type: ignore[arg-type]
+            queue.put(item)
             if random.random() < 0.1:
                 time.sleep(random.random() * 1e-4)
 

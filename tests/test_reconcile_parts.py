@@ -185,7 +185,7 @@ def test_another_job_deletes_nothing_meanwhile(scenario: Scenario) -> None:
     scenario.write(PETS[1:])
     *_, report = reconcile_jobs(config)
     assert 1 in scenario.store_pets()
-    assert any("is too large to look up single rows" in each.problem for each in report.open)
+    assert any("its rows cannot be read one by one" in each.problem for each in report.open)
 
 
 def test_a_folder_that_a_job_would_write_is_refused(tmp_path: Path) -> None:

@@ -350,9 +350,8 @@ def plan_command(
 
     SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file, or a folder or pattern ('pets/*.csv') of
     .parquet, .csv or .jsonl files. These are compared in little memory, however many and large they
-    are. petsync only reads from the store. A missing
-    column or a blank cell changes nothing; [clear] empties a field; a row without an id is a new
-    pet.
+    are. petsync only reads from the store. A missing column or a blank cell changes nothing;
+    [clear] empties a field; a row without an id is a new pet.
 
     Exit codes: 4 if the guard refuses the plan, else 0. With --exit-code, instead of 0: 2 if there
     are changes; else 5 if rows are in conflict with the store; else 3 if errors block rows or pets

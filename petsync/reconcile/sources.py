@@ -137,7 +137,9 @@ class Source:
         if self.path is None:
             return self._query(store, known_statuses)
         if self.job.is_in_parts:
-            raise SheetError(f"{self.path} is too large to look up single rows in it")
+            raise SheetError(
+                f"{self.path} is compared in parts: its rows cannot be read one by one"
+            )
         try:
             tab = self.job.tab or self._last_tab(self.path, store)
             version = _Version(

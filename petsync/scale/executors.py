@@ -30,16 +30,14 @@ _ATTEMPTS = 3
 """How often a part is computed if the worker dies."""
 _UNITS = {"MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
 _PROCESS_BYTES, _FACTOR = 250 * 2**20, 20
-"""A process needs these bytes, and so many bytes for each one that its part has in a Parquet file
-without compression.
-"""
+"""The bytes that a process needs without a part, and for each byte of an uncompressed part."""
 
 
 class LocalProcesses(Executor):
     """Processes on this machine that together need at most `memory`, such as "2GiB", to compare
     parts. `Workers` starts them.
 
-    Raises SettingsError if `memory` is no size.
+    Raises SettingsError if `memory` is not a size.
     """
 
     def __init__(self, memory: str) -> None:
@@ -47,7 +45,7 @@ class LocalProcesses(Executor):
         match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([MG]i?B)", memory, re.IGNORECASE)
         if match is None:
             raise SettingsError(
-                f"memory={memory!r} is no size", hint='Write, for example, "2GiB" or "500MB".'
+                f"memory={memory!r} is not a size", hint='Write, for example, "2GiB" or "500MB".'
             )
         self._bytes = float(match[1]) * _UNITS[match[2].upper()]
 

@@ -215,7 +215,9 @@ class Sheet:
     tabs: tuple[str, ...] = ()
     """The other visible worksheets, without petsync's own. They are not part of the sheet."""
     digest: str = ""
-    """The SHA-256 of the file's bytes, in hexadecimal; "" for a DataFrame."""
+    """The SHA-256 of the file's bytes, in hexadecimal; of several files, that of their names and
+    digests; "" for a DataFrame.
+    """
     files: tuple[str, ...] = ()
     """The names of the files of a sheet in several files, see FILE_ROWS."""
     base: Base | None = None

@@ -488,7 +488,7 @@ def test_the_memory_limits_the_processes(box: Sandbox, shell: Shell) -> None:
     assert "was changed" in damaged.err.replace("\n", " ")
     shutil.rmtree("big")
     shell("export", "big", "--format", "parquet", "--url", box.url)
-    assert "is no size" in shell("plan", "big", "--memory", "much", "--url", box.url).err
+    assert "is not a size" in shell("plan", "big", "--memory", "much", "--url", box.url).err
     shell("export", "pets.csv", "--url", box.url)
     assert shell("plan", "pets.csv", "--memory", "1GB", "--url", box.url).code == 64
     both = shell("plan", "big", "--memory", "1GB", "--dask", "x.json", "--url", box.url)
