@@ -17,6 +17,7 @@ import pytest
 from crash import forked
 from crash.running import Nursery
 from hypothesis import settings
+from ports import use_unix_sockets
 
 # Tests that a script starts in the background, or with nohup, would inherit ignored signals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,6 +45,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 _USERS = tempfile.TemporaryDirectory(prefix="petsync-users-", ignore_cleanup_errors=True)
 _NUMBERS = itertools.count()
 os.environ["XDG_STATE_HOME"] = _USERS.name
+
+use_unix_sockets(Path(_USERS.name))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

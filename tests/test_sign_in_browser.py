@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 from consenting import agree, sent_back
+from ports import free_port
 from signing import confirmed_file, credentials, renewals, store_at
 
 import petsync as ps
@@ -562,8 +563,7 @@ def test_fewer_scopes(store: ps.Store, box: Sandbox) -> None:
 
 def test_configured_redirect(box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A configured redirect address is used with its port and path; a busy port is an error."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        place = f"http://127.0.0.1:{probe.getsockname()[1]}/back"
+    place = f"http://127.0.0.1:{free_port()}/back"
     text = f'url = "{box.url}"\n[auth]\nredirect_url = "{place}"\n'
     confirmed_file(tmp_path, text, monkeypatch)
     with store_at(box, tmp_path) as store:

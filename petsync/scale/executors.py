@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -83,7 +83,8 @@ class Workers:
         self._own: ProcessPoolExecutor | None = None
         if self._executor is None:
             # The processes start while the caller prepares the parts.
-            self._get_own().map(_load, range(self._count))
+            with suppress(BrokenProcessPool):
+                self._get_own().map(_load, range(self._count))
 
     def __enter__(self) -> Self:
         return self

@@ -148,6 +148,8 @@ _PAGE_POLICY = "; ".join(
     )
 )
 """The Content-Security-Policy of the page: the browser loads nothing from other servers."""
+_MAX_FOLDER = 30
+"""The path of a socket has at most 103 characters, of which Voilà and Jupyter use 70."""
 _KERNEL = ["--log-level=ERROR", "--InteractiveShellApp.ignore_cwd=True"]
 _ENVIRONMENT = {"QUERY_STRING": "", "VOILA_REQUEST_URL": "", "PYTHONSAFEPATH": "1"}
 """The environment of each kernel. The empty values replace Voilà's, which contain the page's token:
@@ -261,6 +263,11 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         self.log_level = logging.ERROR
         self.ip = _HOST
         self.open_browser = False
+        if os.name == "posix":
+            # Any user of the machine could read what a kernel sends through a TCP port.
+            self.config.KernelManager.transport = "ipc"
+            if len(tempfile.gettempdir()) > _MAX_FOLDER:
+                self.connection_dir_root = "/tmp"  # noqa: S108  # Voilà makes a private folder in it
         config = self.config.VoilaConfiguration
         config.theme = self._theme
         config.allow_template_override = "NO"

@@ -126,22 +126,47 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 def test_a_kernel_does_not_get_the_token(link: str) -> None:
     """The environment of a page's kernel does not contain the page's token."""
     parts = urlsplit(link)
-    token, port = parse_qs(parts.query)["token"][0], str(parts.port)
+    token = parse_qs(parts.query)["token"][0]
     with httpx.Client(timeout=120) as client, client.stream("GET", link) as answer:
-        kernels: list[dict[str, str]] = []
+        kernels: list[psutil.Process] = []
         for _ in answer.iter_bytes():
-            kernels = [each for each in _environments() if each.get("VOILA_APP_PORT") == port]
+            kernels = _kernels(link)
             if kernels:
                 break
     assert kernels
-    assert not [name for each in kernels for name, value in each.items() if token in value]
+    environments = [each.environ() for each in kernels]
+    assert not [name for each in environments for name, value in each.items() if token in value]
 
 
-def _environments() -> Iterator[dict[str, str]]:
-    """Yield the environments of the processes that these tests started."""
+@pytest.mark.parametrize("folder", ["short", "a-folder-with-a-name-that-is-too-long-for-a-socket"])
+def test_a_kernel_sends_through_no_port(
+    tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page's kernel sends through Unix sockets that only this user can open: other users could
+    read what it sends through a TCP port. It listens on one port, which only receives: the output
+    of forked processes.
+    """
+    temporary = tmp_path / folder
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with _served("--state", tmp_path / "state") as link:
+        assert httpx.get(link, timeout=120).status_code == 200
+        (kernel,) = _kernels(link)
+        listening = [each for each in kernel.net_connections() if each.status == "LISTEN"]
+        assert len(listening) <= 1
+        sockets = {Path(each.laddr) for each in kernel.net_connections("unix") if each.laddr}
+        assert len(sockets) == 5
+        assert all(each.parent.stat().st_mode & 0o077 == 0 for each in sockets)
+
+
+def _kernels(link: str) -> list[psutil.Process]:
+    """Return the kernels of the page, which are among the processes that these tests started."""
+    port, found = str(urlsplit(link).port), []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            yield child.environ()
+            if child.environ().get("VOILA_APP_PORT") == port:
+                found.append(child)
+    return found
 
 
 def test_it_listens_on_this_machine_alone(link: str) -> None:

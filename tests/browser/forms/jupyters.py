@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+
+from ports import free_port
 
 IPYKERNELS = ("6.31", "7.3", "7.4")
 _PATIENCE = 120.0
@@ -182,8 +183,9 @@ class House:
 
     def serve(self, command: Sequence[str], folder: Path, token: str, answers: str) -> Server:
         """Start a server and wait until it answers."""
-        port = _free_port()
-        process, log = self.run([*command, f"--port={port}", "--no-browser"], folder)
+        port = free_port()
+        common = [f"--port={port}", "--no-browser", "--KernelManager.transport=ipc"]
+        process, log = self.run([*command, *common], folder)
         server = Server(f"http://127.0.0.1:{port}", token, folder, log, process)
         self.servers.append(server)
         _wait_until_it_answers(server, f"{server.url}{answers}?token={token}")
@@ -234,11 +236,6 @@ def _is_other(wanted: str) -> bool:
 
 def _root() -> list[str]:
     return ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _wait_until_it_answers(server: Server, url: str) -> None:

@@ -7,16 +7,16 @@ in the same transaction.
 from __future__ import annotations
 
 import json
-import secrets
 import socket
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crash.running import Nursery, Running
+from ports import free_port
 
 from petsync.protocol.json import decode_pets
 from petsync.sandbox import storage as records
@@ -52,7 +52,7 @@ class Service:
     ) -> None:
         self.folder, self.profile = folder, profile
         self.db = folder / "store.db"
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/v2"
         self._nursery = nursery
         self._running: Running | None = None
@@ -108,12 +108,3 @@ def _fill(path: Path, pets: Iterable[dict[str, Any]]) -> None:
 
 def _read(body: bytes | None) -> dict[str, Any] | None:
     return None if body is None else json.loads(body)
-
-
-def _free_port() -> int:
-    """Return a free port below those that the system assigns to client connections."""
-    while True:
-        port = secrets.randbelow(20000) + 12000
-        with socket.socket() as end, suppress(OSError):
-            end.bind(("127.0.0.1", port))
-            return port

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import secrets
-import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from crash.running import Nursery, Running
 from nights.paper import written
 from nights.postbox import Postbox
 from nights.reading import Line, Pet, lines_of, pet_of
+from ports import free_port
 
 from petsync.models import Pet as Stored
 from petsync.sandbox import Sandbox
@@ -142,7 +141,7 @@ class World:
         self.night = 0
         self.ahead = 0.0
         self.box = Sandbox(
-            db=folder / "store.db", pets=pets, port=_free_port(), profile=profile
+            db=folder / "store.db", pets=pets, port=free_port(), profile=profile
         ).start()
         self.token = self.box.token(expires_in=90 * DAY)
         with closing(sqlite3.connect(folder / "store.db", timeout=120)) as connection:
@@ -245,15 +244,6 @@ class World:
 
     def _reader(self) -> closing[sqlite3.Connection]:
         return closing(sqlite3.connect(self.folder / "store.db", timeout=120))
-
-
-def _free_port() -> int:
-    """Return a free port below the range that systems assign to client connections."""
-    while True:
-        port = secrets.randbelow(20000) + 12000
-        with socket.socket() as end, suppress(OSError):
-            end.bind(("127.0.0.1", port))
-            return port
 
 
 def waited(holds: Callable[[], bool], seconds: float = 120) -> bool:
