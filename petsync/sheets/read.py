@@ -58,6 +58,7 @@ from petsync.sheets.validate.rows import (
     note_suspects,
     note_worksheet,
 )
+from petsync.sheets.xlsx.contents import find_plain, replace_texts
 from petsync.table.arrow import TAG_IDS, PetTable
 from petsync.table.base import Base
 from petsync.table.cells import (
@@ -857,8 +858,17 @@ def _quote_names(names: Iterable[str]) -> str:
 
 
 def _cells(name: str, column_name: str, column: pd.Series[Any]) -> Cells:
+    values = column.tolist()
     digits = _float_digits(column.dtype)
-    values = [_to_plain(value, digits if column_name else None) for value in column.tolist()]
+    plain = _find_plain_cells(column_name, column) if {*map(type, values)} <= _TEXT_TYPES else None
+    if plain is not None:
+        cells, is_plain = plain
+        rows = np.flatnonzero(~is_plain)
+        others = (_to_plain(values[row], digits) for row in rows.tolist())
+        return Cells(
+            replace_texts(cells, rows, [_text(name, column_name, each, digits) for each in others])
+        )
+    values = [_to_plain(value, digits if column_name else None) for value in values]
     texts = pa.array(
         [_text(name, column_name, value, digits) for value in values], pa.large_string()
     )
@@ -867,6 +877,36 @@ def _cells(name: str, column_name: str, column: pd.Series[Any]) -> Cells:
     numbers = () if column_name in ("id", "category_id") else (int, float, Decimal)
     kinds = np.fromiter((_kind(value, numbers) for value in values), np.int8, len(values))
     return Cells(texts, kinds if kinds.any() else None)
+
+
+_TEXT_TYPES = frozenset({str, list, np.ndarray, type(None), float, type(pd.NA)})
+"""The types of texts, of lists of texts, and of missing values."""
+
+
+def _find_plain_cells(name: str, column: pd.Series[Any]) -> tuple[Any, Any] | None:
+    """Return the texts of the cells with these values, and a mask of the values for which they are
+    certain. Return None if the values are neither texts nor lists of texts.
+    """
+    try:
+        values = pa.array(column, from_pandas=True)
+        values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+            is_text, kind = _is_text(values.type.value_type), pa.large_list(pa.large_string())
+        else:
+            is_text, kind = _is_text(values.type), pa.large_string()
+    except (pa.ArrowException, TypeError, UnicodeError):
+        return None
+    if not is_text:
+        return None
+    cells = values.cast(kind)
+    texts, is_plain = find_plain(cells, separator="\n" if name == "photo_urls" else "; ")
+    if pa.types.is_large_list(kind):
+        is_plain &= np.array(pc.not_equal(pc.list_value_length(cells), 0).fill_null(True))
+    return texts.fill_null(""), is_plain
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class _RoundedFloat(float):

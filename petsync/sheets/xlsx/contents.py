@@ -30,7 +30,7 @@ from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import plain_values
 from petsync.table.lists import find_bounds, join_items
 
-__all__ = ["GUIDE", "OUT", "Contents", "cell_columns", "cell_texts", "replace_texts"]
+__all__ = ["GUIDE", "OUT", "Contents", "cell_columns", "cell_texts", "find_plain", "replace_texts"]
 
 
 # A table's rows as the texts of cells.
@@ -102,14 +102,8 @@ def _iter_columns(
         if pa.types.is_integer(column.type):
             yield column.cast(_TEXT).fill_null("")
             continue
-        if name in _TEXTS:
-            texts, is_plain = column, _are_plain(column, _PLAIN_TEXT)
-        elif name == "tags":
-            texts, is_plain = _join_tags(column, table[TAG_IDS].combine_chunks())
-        else:
-            is_plain_url = _are_plain(pc.list_flatten(column), _PLAIN_URL)
-            is_plain = _are_all(column, is_plain_url)
-            texts = pc.binary_join(column, pa.scalar(separator, _TEXT))
+        ids = table[TAG_IDS].combine_chunks() if name == "tags" else None
+        texts, is_plain = find_plain(column, ids, separator)
         rows = np.flatnonzero(~is_plain if is_known else np.ones(len(table), dtype=bool))
         texts = texts.fill_null("")
         if len(rows):
@@ -160,15 +154,24 @@ def _are_all(column: pa.LargeListArray, is_plain: npt.NDArray[np.bool_]) -> npt.
     return is_all
 
 
-def _join_tags(
-    names: pa.LargeListArray, ids: pa.LargeListArray
+def find_plain(
+    values: pa.LargeStringArray | pa.LargeListArray,
+    ids: pa.LargeListArray | None = None,
+    separator: str = "; ",
 ) -> tuple[pa.LargeStringArray, npt.NDArray[np.bool_]]:
-    """Return a text for each list of tags, and a mask of the lists that are plain."""
-    flat_names, flat_ids = pc.list_flatten(names), pc.list_flatten(ids)
-    is_plain = _are_plain(flat_names, _PLAIN_TAG)
-    numbered = pc.binary_join_element_wise(flat_ids.cast(_TEXT), flat_names, pa.scalar(":", _TEXT))
-    items = pc.coalesce(numbered, flat_names, pa.scalar("", _TEXT))
-    return join_items(names, items, "; "), _are_all(names, is_plain)
+    """Return the text of the cell of each value, and a mask of the values for which it is certain.
+    The values are texts, or lists: of names of tags, which may have `ids`, or of photo URLs.
+    """
+    if not pa.types.is_large_list(values.type):
+        return values, _are_plain(values, _PLAIN_TEXT)
+    items = pc.list_flatten(values)
+    is_plain = _are_plain(items, _PLAIN_TAG if separator == "; " else _PLAIN_URL)
+    if ids is not None:
+        numbers = pc.list_flatten(ids).cast(_TEXT)
+        items = pc.coalesce(
+            pc.binary_join_element_wise(numbers, items, pa.scalar(":", _TEXT)), items
+        )
+    return join_items(values, items.fill_null(""), separator), _are_all(values, is_plain)
 
 
 def _values(frame: pd.DataFrame, name: str) -> Sequence[Any]:
