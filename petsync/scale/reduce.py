@@ -31,7 +31,18 @@ from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.lists import Items, flatten, pick
 from petsync.table.sheet import Sheet
 
-__all__ = ["KEY", "ORDER", "ROW", "PartFiles", "Reduced", "Wanted", "find_named", "reduce_part"]
+__all__ = [
+    "KEY",
+    "ORDER",
+    "ROW",
+    "PartFiles",
+    "Reduced",
+    "Wanted",
+    "are_equal",
+    "are_wanted",
+    "find_named",
+    "reduce_part",
+]
 
 ROW = "petsync row"
 """The sheet's column with the number of the row, see FILE_ROWS."""
@@ -41,7 +52,8 @@ it. Unlike ROW, it has no gaps within a file.
 """
 KEY = "petsync id"
 """The sheet's column with the id as int64."""
-_IDENTIFYING = ("id", "name", "photo_urls")
+_NO_NAMES = SCHEMA.empty_table().select(["id", "name", "photo_urls"])
+"""An empty table with the columns by which `Wanted` finds a pet."""
 _SPECIAL = r"^$|^[\[{]"
 """The texts that may mean something else in a sheet, such as one that empties a field."""
 _MAX_EXACT = 1 << 24
@@ -116,6 +128,10 @@ class Reduced:
     """The store's pets."""
     base: pa.Table
     """The pets at the export."""
+    renamed: pa.Table = field(default_factory=lambda: _NO_NAMES)
+    """The other pets at the export that have another name or other photos in the store, with the
+    columns of _NO_NAMES.
+    """
     statuses: frozenset[str] = frozenset()
     """The statuses of the store's pets."""
     categories: Counter[Category] = field(default_factory=Counter)
@@ -145,6 +161,7 @@ def reduce_part(files: PartFiles) -> Reduced:
         rows=rows.filter(pa.array(~agrees)),
         pets=_without(pets, agreeing),
         base=_without(base, agreeing),
+        renamed=_find_renamed(base, pets, agreeing),
         statuses=statuses,
         categories=vocabulary.used_categories,
         tags=vocabulary.used_tags,
@@ -153,11 +170,10 @@ def reduce_part(files: PartFiles) -> Reduced:
 
 
 def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
-    """Return the pets with a wanted id, name, photo or row, with their rows. Some of them may also
-    be in the result of `reduce_part`.
+    """Return the store's pets with a wanted id, name, photo or row, with their rows. Some of them
+    may also be in the result of `reduce_part`.
     """
-    sides = (files.store,) if files.base is None else (files.store, files.base)
-    ids = pa.concat_arrays([_find_wanted(side, wanted) for side in sides])
+    ids = _find_wanted(files.store, wanted)
     rows, pets, base = files.schema.empty_table(), SCHEMA.empty_table(), SCHEMA.empty_table()
     if len(ids) or wanted.rows:
         rows = files.read_sheet()
@@ -173,15 +189,17 @@ def _find_wanted(part: tuple[Path, str], wanted: Wanted) -> pa.Array:
     """Return the ids of the wanted pets in a file."""
     if not (wanted.names or wanted.photos or wanted.ids):
         return pa.array([], pa.int64())
-    pets = read_part(*part, columns=_IDENTIFYING if wanted.photos else _IDENTIFYING[:2])
-    return _combine(pets["id"].filter(pa.array(_are_wanted(pets, wanted))))
+    columns = _NO_NAMES.column_names if wanted.photos else _NO_NAMES.column_names[:2]
+    pets = read_part(*part, columns=columns)
+    return _combine(pets["id"].filter(pa.array(are_wanted(pets, wanted))))
 
 
 def _select(table: pa.Table, column: str, ids: pa.Array) -> pa.Table:
     return table.filter(pc.is_in(table[column], value_set=ids))
 
 
-def _are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:
+def are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:
+    """Return a mask of the pets with a wanted id, name or photo."""
     names = pd.Series(pd.array(pets["name"], dtype=pd.StringDtype(na_value=np.nan)))
     mask = np.array(names_among(names, wanted.names))
     mask |= np.isin(pets["id"].to_numpy(), np.array([*wanted.ids], np.int64))
@@ -193,6 +211,15 @@ def _are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:
 
 def _without(table: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table["id"], value_set=_combine(ids))))
+
+
+def _find_renamed(base: pa.Table, pets: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
+    """Return those of the pets with these ids that the base has with another name or photo."""
+    some = _select(base.select(_NO_NAMES.column_names), "id", _combine(ids))
+    now = pets.take(pa.array(_positions(some["id"].to_numpy(), pets["id"].to_numpy())))
+    is_other = np.array(pc.fill_null(pc.not_equal(some["name"], now["name"]), fill_value=True))
+    photos, others = (Items(_combine(each["photo_urls"])) for each in (some, now))
+    return some.filter(pa.array(is_other | photos.differ(others)))
 
 
 def _combine(column: pa.ChunkedArray) -> pa.Array:
@@ -211,7 +238,7 @@ def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
     for column, header in files.columns.items():
         if column not in ("id", ACTION) and len(at):
             cells, values = pick(_combine(rows[header]), at), pick(_combine(pets[column]), near)
-            mask[at] &= _are_equal(cells, values)
+            mask[at] &= are_equal(cells, values)
     return mask
 
 
@@ -294,7 +321,7 @@ def _positions(ids: npt.NDArray[np.int64], there: npt.NDArray[np.int64]) -> npt.
     return found
 
 
-def _are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
+def are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
     """Return a mask of the cells that are missing, or have exactly the value and mean nothing
     else.
     """

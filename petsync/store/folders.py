@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as types
 
 from petsync.client.api import AsyncApi
 from petsync.errors import SheetError
@@ -38,6 +39,8 @@ from petsync.scale.reduce import (
     PartFiles,
     Reduced,
     Wanted,
+    are_equal,
+    are_wanted,
     find_named,
     reduce_part,
 )
@@ -48,6 +51,7 @@ from petsync.sheets.files import Source
 from petsync.store.runs import History
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
+from petsync.table.columns import COLUMNS
 from petsync.table.frame import unique_texts
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import FILE_ROWS, Sheet
@@ -59,6 +63,10 @@ _MOST_WARNINGS = 100_000
 _MOST_BESIDE = 400_000
 """The maximum number of rows that agree and are compared because the row beside them differs: they
 show whether a column was sorted or shifted without its rows.
+"""
+_MIN_EDITS, _MIN_KNOWN = 3, 2
+"""How many edits a column that was sorted or shifted has at least, and how many of them are values
+of other rows that differ.
 """
 _GROUPS = 16
 """The maximum number of groups of files that are split at once."""
@@ -304,12 +312,15 @@ class _Whole:
             for cell in rows[header].filter(pa.array(is_new)).to_pylist():
                 urls = cell.split() if isinstance(cell, str) else cell or ()
                 photos |= {normalize(url) for url in urls}
-        return Wanted(
+        wanted = Wanted(
             names=frozenset(names - {""}),
             photos=frozenset(photos - {""}),
             ids=frozenset({*ids, *self._read_uncertain_ids(sheet)}),
-            rows=self._find_neighbours(sheet) | self._find_beside(),
+            rows=self._find_neighbours(sheet) | self._find_beside(sheet.base),
         )
+        renamed = pa.concat_tables([each.renamed for each in self._found])
+        more = renamed["id"].filter(pa.array(are_wanted(renamed, wanted))).to_pylist()
+        return replace(wanted, ids=wanted.ids.union(more))
 
     def _read_uncertain_ids(self, sheet: Sheet) -> set[int]:
         """Return the ids in the rows that are not in a part, because their ids need a careful look.
@@ -335,16 +346,43 @@ class _Whole:
         around = around[(around >= 0) & (around < self._total)]
         return self._find_orders(np.setdiff1d(around, here))
 
-    def _find_beside(self) -> frozenset[int]:
-        """Return, by ORDER, the rows that agree and are beside rows that differ, if there is a base
-        and they are not too many.
+    def _find_beside(self, base: Base | None) -> frozenset[int]:
+        """Return, by ORDER, the rows that agree and are beside rows that differ, if a column may
+        have been sorted or shifted, and they are not too many.
         """
-        if self._base is None:
+        if base is None or not self._may_be_moved(base.pets.table):
             return frozenset()
         here = self._find_positions()
         beside = np.setdiff1d(np.concatenate((here - 1, here + 1)), here)
         beside = beside[(beside >= 0) & (beside < self._total)]
         return self._find_orders(beside[:0] if len(beside) > _MOST_BESIDE else beside)
+
+    def _may_be_moved(self, base: pa.Table) -> bool:
+        """Return true if a column has several edits, and two of them are values that the rows had
+        at the export.
+        """
+        rows = self._rows
+        ids = pd.Index(pc.fill_null(rows[KEY], 0).to_numpy())
+        places = pd.Index(base["id"].to_numpy()).get_indexer(ids)
+        at = np.flatnonzero(places >= 0)
+        for column, header in self._files.columns.items():
+            if column not in COLUMNS or column == "id":
+                continue
+            cells = rows[header].take(pa.array(at)).combine_chunks()
+            values = base[column].take(pa.array(places[at])).combine_chunks()
+            is_edited = ~are_equal(cells, values)
+            if is_edited.sum() < _MIN_EDITS:
+                continue
+            new, old = _fold(cells.filter(pa.array(is_edited))), _fold(values)
+            if (
+                new is None
+                or old is None
+                or types.is_nested(cells.type) != types.is_nested(values.type)
+            ):
+                return True
+            if np.count_nonzero(pc.is_in(new, value_set=pc.unique(old))) >= _MIN_KNOWN:
+                return True
+        return False
 
     def _find_positions(self) -> npt.NDArray[np.int64]:
         """Return the positions of the rows among the rows of all files."""
@@ -406,6 +444,20 @@ class _Whole:
             left_out=manifest.pets - len(pets),
             usage=Usage(categories, tags),
         )
+
+
+def _fold(values: pa.Array) -> pa.Array | None:
+    """Return texts that are equal for equal values, in any case; None for values of other types."""
+    kind = values.type
+    try:
+        if types.is_nested(kind):
+            lists = values.cast(pa.large_list(pa.large_string()))
+            texts = pc.binary_join(lists, pa.scalar("\n", pa.large_string()))
+        else:
+            texts = values.cast(pa.large_string())
+    except pa.ArrowException:
+        return None
+    return pc.utf8_lower(pc.utf8_trim_whitespace(texts))
 
 
 def _join(tables: Sequence[pa.Table], key: str) -> pa.Table:
