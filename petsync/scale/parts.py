@@ -143,7 +143,8 @@ def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.nam
         ) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise SheetError(f"{path} was changed after petsync wrote it", hint="Export again.")
-    return pq.read_table(pa.BufferReader(content), schema=SCHEMA, columns=[*columns])
+    table = pq.ParquetFile(pa.BufferReader(content)).read([*columns], use_threads=False)
+    return table.select([*columns]).cast(pa.schema([SCHEMA.field(name) for name in columns]))
 
 
 def part_of(ids: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.intp]:

@@ -9,6 +9,7 @@ A part is a pure function of its files, so it can be computed anywhere, and more
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +26,9 @@ from petsync.models import Category, Tag
 from petsync.plan.fields import Vocabulary
 from petsync.plan.match import names_among
 from petsync.scale.parts import read_part, read_rows
+from petsync.sheets.grid import TextBytes
 from petsync.sheets.headers import ACTION
-from petsync.sheets.validate.text import are_placeholders
+from petsync.sheets.validate.text import MAX_PLACEHOLDER, are_placeholders
 from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.lists import Items, flatten, pick
 from petsync.table.sheet import Sheet
@@ -54,8 +56,6 @@ KEY = "petsync id"
 """The sheet's column with the id as int64."""
 _NO_NAMES = SCHEMA.empty_table().select(["id", "name", "photo_urls"])
 """An empty table with the columns by which `Wanted` finds a pet."""
-_SPECIAL = r"^$|^[\[{]"
-"""The texts that may mean something else in a sheet, such as one that empties a field."""
 _MAX_EXACT = 1 << 24
 """The number below which every float type represents all whole numbers."""
 _KEPT_ACTIONS = ("", "merge", "update")
@@ -73,6 +73,15 @@ _NOT_PLAIN = (
 )
 """Markers, errors, invisible letters, and texts that may have been read in a wrong encoding."""
 _PLAIN_LENGTH, _PLAIN_NUMBER = 255, 10**15
+_SIMPLE_FIRST = string.ascii_letters.encode() + b"\xc3"
+_NOT_SIMPLE = np.ones(256, dtype=bool)
+"""The bytes that are not those of spaces, of punctuation except `(:`, of digits, and of letters up
+to U+00FF.
+"""
+_NOT_SIMPLE[[byte for byte in range(0x20, 0xC0) if byte not in b"(:\x7f\x97\xb7"]] = False
+_NOT_SIMPLE[0xC3] = False
+_SAMPLE = 1_000
+"""The number of texts that show whether most texts of a column are repeated."""
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -150,7 +159,9 @@ def reduce_part(files: PartFiles) -> Reduced:
     """
     rows = files.read_sheet()
     pets = read_part(*files.store)
-    base = SCHEMA.empty_table() if files.base is None else read_part(*files.base)
+    base = SCHEMA.empty_table() if files.base is None else pets
+    if files.base is not None and files.base[1] != files.store[1]:
+        base = read_part(*files.base)
     statuses = frozenset(pc.unique(pets["status"]).drop_null().to_pylist())
     agrees = _find_agreeing(rows, pets, files)
     found, unlisted = _find_faulty(rows, pets, agrees, files, statuses)
@@ -215,11 +226,14 @@ def _without(table: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
 
 def _find_renamed(base: pa.Table, pets: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
     """Return those of the pets with these ids that the base has with another name or photo."""
-    some = _select(base.select(_NO_NAMES.column_names), "id", _combine(ids))
-    now = pets.take(pa.array(_positions(some["id"].to_numpy(), pets["id"].to_numpy())))
-    is_other = np.array(pc.fill_null(pc.not_equal(some["name"], now["name"]), fill_value=True))
-    photos, others = (Items(_combine(each["photo_urls"])) for each in (some, now))
-    return some.filter(pa.array(is_other | photos.differ(others)))
+    some = base.select(_NO_NAMES.column_names)
+    places = _positions(some["id"].to_numpy(), pets["id"].to_numpy())
+    at = np.flatnonzero(places >= 0)
+    names, others = (_combine(each["name"]) for each in (some, pets))
+    is_other = pc.not_equal(pick(names, at), pick(others, places[at])).fill_null(fill_value=True)
+    photos, urls = (Items(_combine(each["photo_urls"])) for each in (some, pets))
+    at = at[np.array(is_other) | photos.differ_at(at, urls, places[at])]
+    return _select(some.take(pa.array(at)), "id", _combine(ids))
 
 
 def _combine(column: pa.ChunkedArray) -> pa.Array:
@@ -230,7 +244,9 @@ def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
     """Return a mask of the rows of which each value is missing, or exactly the pet's."""
     ids = rows[KEY].to_numpy()
     places = _positions(ids, pets["id"].to_numpy())
-    mask = (places >= 0) & ~pd.Series(ids).duplicated(keep=False).to_numpy()
+    mask = places >= 0
+    if (np.diff(ids) <= 0).any():
+        mask &= ~pd.Series(ids).duplicated(keep=False).to_numpy()
     if (action := files.columns.get(ACTION)) is not None:
         mask &= _have_any(_combine(rows[action]), _KEPT_ACTIONS)
     at = np.flatnonzero(mask)
@@ -275,25 +291,47 @@ def _are_odd(pets: pa.Table, column: str) -> _Mask:
         numbers = cells.fill_null(1).to_numpy()
         odd: _Mask = (numbers < (column == "id")) | (numbers >= _PLAIN_NUMBER)
         return odd
-    if column not in ("tags", "photo_urls"):
-        return _are_odd_texts(cells, _PLAIN[column])
-    texts = flatten(cells)
-    words = pc.utf8_lower(texts).dictionary_encode()
-    pairs = pc.list_parent_indices(cells).to_numpy() * len(words.dictionary)
-    is_repeated = pd.Series(pairs + words.indices.fill_null(0).to_numpy()).duplicated().to_numpy()
-    return Items(cells).have_any(_are_odd_texts(texts, _PLAIN[column]) | is_repeated)
+    if column in ("tags", "photo_urls"):
+        lists = Items(cells)
+        odd = lists.have_any(_are_odd_items(flatten(cells), column))
+        return odd | lists.have_repeated(is_folded=True)
+    odd = ~_are_simple(cells)
+    odd[odd] = _are_odd_items(cells.filter(pa.array(odd)), column)
+    return odd
 
 
-def _are_odd_texts(texts: pa.Array, pattern: str) -> _Mask:
-    # Most texts of some columns are repeated.
+def _are_odd_items(texts: pa.Array, column: str) -> _Mask:
+    first = texts.slice(0, _SAMPLE)
+    if 2 * pc.count_distinct(first).as_py() > len(first):
+        return np.array(pc.fill_null(_are_odd_texts(texts, column), fill_value=False))
+    # Most texts of the column are repeated.
     encoded = texts.dictionary_encode()
-    words = encoded.dictionary
-    is_plain = pc.and_not(
-        pc.match_substring_regex(words, pattern), pc.match_substring_regex(words, _NOT_PLAIN)
-    )
-    is_plain = pc.and_(is_plain, pc.less_equal(pc.utf8_length(words), _PLAIN_LENGTH))
-    odd = pc.or_(pc.invert(is_plain), pa.array(are_placeholders(words), pa.bool_()))
-    mask: _Mask = np.array(pc.fill_null(odd.take(encoded.indices), fill_value=False))
+    odd = _are_odd_texts(encoded.dictionary, column).take(encoded.indices)
+    return np.array(pc.fill_null(odd, fill_value=False))
+
+
+def _are_odd_texts(texts: pa.Array, column: str) -> pa.Array:
+    is_plain = pc.match_substring_regex(texts, _PLAIN[column])
+    is_plain = pc.and_(is_plain, pc.less_equal(pc.utf8_length(texts), _PLAIN_LENGTH))
+    if column == "photo_urls":
+        # An address without special characters is none of the other texts.
+        return pc.invert(is_plain)
+    is_plain = pc.and_not(is_plain, pc.match_substring_regex(texts, _NOT_PLAIN))
+    return pc.or_(pc.invert(is_plain), pa.array(are_placeholders(texts), pa.bool_()))
+
+
+def _are_simple(texts: pa.Array) -> _Mask:
+    """Return a mask of the names that have no finding, according to a quick look at their bytes:
+    most names have only letters of western languages, digits and punctuation.
+    """
+    utf8 = TextBytes.of(texts)
+    sizes = np.diff(utf8.offsets)
+    mask: _Mask = utf8.start_with(_SIMPLE_FIRST) & ~utf8.end_with(b" ") & (sizes <= _PLAIN_LENGTH)
+    mask[utf8.rows(utf8.places(lambda data: _NOT_SIMPLE[data]))] = False
+    second = utf8.bytes_after(utf8.offsets[:-1])
+    mask &= ~(utf8.start_with(b"cC") & ((second == ord("l")) | (second == ord("L"))))
+    short = np.flatnonzero(mask & (sizes <= MAX_PLACEHOLDER))
+    mask[short] = ~are_placeholders(texts.take(pa.array(short)))
     return mask
 
 
@@ -353,6 +391,8 @@ def are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
     except pa.ArrowInvalid:
         return is_missing
     if types.is_large_string(values.type):
-        same = pc.and_(same, pc.invert(pc.match_substring_regex(values, _SPECIAL)))
+        # A text such as one that empties a field may mean something else in a sheet.
+        utf8 = TextBytes.of(values)
+        same = pc.and_(same, pa.array(~utf8.start_with(b"[{") & ~utf8.is_empty))
     mask: _Mask = is_missing | np.array(pc.fill_null(same, fill_value=False))
     return mask

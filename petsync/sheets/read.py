@@ -71,6 +71,7 @@ from petsync.table.cells import (
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, texts, unique_texts
+from petsync.table.lists import Items, flatten, lists_of
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.sheet import Correction, Sheet, frame_of, rows_of
 
@@ -747,12 +748,26 @@ def _without_tag_ids(frame: pd.DataFrame, ids: Any, mapper: Mapper) -> pd.DataFr
     rest: pd.DataFrame = frame.drop(columns=ids)
     if tags is None:
         return rest
-    lists = [
-        _numbered(names, numbers) if _is_pair(names, numbers) else names
-        for names, numbers in zip(frame[tags], frame[ids], strict=True)
-    ]
-    rest[tags] = pd.Series(lists, index=frame.index, dtype=object)
+    lists = frame[tags].tolist()
+    numbers = frame[ids].tolist()
+    for row in _find_unnamed(frame[tags]):
+        if _is_pair(lists[row], numbers[row]):
+            lists[row] = _numbered(lists[row], numbers[row])
+    rest[tags] = pd.Series(lists_of(lists), index=frame.index)
     return rest
+
+
+def _find_unnamed(tags: pd.Series[Any]) -> list[int]:
+    """Return the positions of the lists of tags that may have one without a name, or twice the same
+    name.
+    """
+    try:
+        names = _flat(pa.array(tags, pa.large_list(pa.large_string()), from_pandas=True))
+    except (pa.ArrowException, TypeError, UnicodeError):
+        return [*range(len(tags))]
+    items = Items(names)
+    is_blank = np.array(pc.equal(flatten(names), "").fill_null(fill_value=True))
+    return np.flatnonzero(items.have_any(is_blank) | items.have_repeated()).tolist()
 
 
 def _is_pair(names: Any, numbers: Any) -> bool:
@@ -858,6 +873,9 @@ def _quote_names(names: Iterable[str]) -> str:
 
 
 def _cells(name: str, column_name: str, column: pd.Series[Any]) -> Cells:
+    if column_name in ("id", "category_id") and pd.api.types.is_integer_dtype(column.dtype):
+        ids = pa.array(column.array, from_pandas=True).cast(pa.large_string())
+        return Cells(_flat(ids).fill_null(""))
     values = column.tolist()
     digits = _float_digits(column.dtype)
     plain = _find_plain_cells(column_name, column) if {*map(type, values)} <= _TEXT_TYPES else None
@@ -888,8 +906,7 @@ def _find_plain_cells(name: str, column: pd.Series[Any]) -> tuple[Any, Any] | No
     certain. Return None if the values are neither texts nor lists of texts.
     """
     try:
-        values = pa.array(column, from_pandas=True)
-        values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        values = _flat(pa.array(column, from_pandas=True))
         if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
             is_text, kind = _is_text(values.type.value_type), pa.large_list(pa.large_string())
         else:
@@ -903,6 +920,10 @@ def _find_plain_cells(name: str, column: pd.Series[Any]) -> tuple[Any, Any] | No
     if pa.types.is_large_list(kind):
         is_plain &= np.array(pc.not_equal(pc.list_value_length(cells), 0).fill_null(True))
     return texts.fill_null(""), is_plain
+
+
+def _flat(array: Any) -> Any:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _is_text(kind: pa.DataType) -> bool:

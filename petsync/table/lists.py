@@ -239,6 +239,24 @@ class Items:
         result[np.searchsorted(self.bounds()[1:], np.flatnonzero(items), side="right")] = True
         return result
 
+    def have_repeated(self, *, is_folded: bool = False) -> npt.NDArray[np.bool_]:
+        """Return a mask of the lists that contain the same name or URL more than once; with
+        `is_folded`, in any case.
+        """
+        several = np.flatnonzero(np.diff(self.bounds()) > 1)
+        result = np.zeros(len(self), dtype=bool)
+        if len(several):
+            lists = Items(pick(self.names, several))
+            texts = flatten(lists.names).dictionary_encode(null_encoding="encode")
+            codes, words = texts.indices.to_numpy(), texts.dictionary
+            if is_folded:
+                lower = pc.utf8_lower(words).dictionary_encode(null_encoding="encode").indices
+                codes = lower.to_numpy()[codes]
+            owners = np.repeat(np.arange(len(several)), np.diff(lists.bounds()))
+            is_repeated = pd.Series(owners * len(words) + codes).duplicated().to_numpy()
+            result[several] = lists.have_any(is_repeated)
+        return result
+
     def _find_kinds(self) -> tuple[_Codes, _Objects]:
         """Return the position of each item among the distinct tags or URLs; and the distinct tags
         or URLs.

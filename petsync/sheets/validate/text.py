@@ -23,6 +23,7 @@ from petsync.sheets.grid import (
 from petsync.table.cells import BLANKS, trim
 
 __all__ = [
+    "MAX_PLACEHOLDER",
     "are_missing_values",
     "are_placeholders",
     "cells",
@@ -343,6 +344,10 @@ _PLACEHOLDER_SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
 def is_placeholder(text: str) -> bool:
     """Return true if people or programs write this text for "nothing" or "not known"."""
     return trim(text).casefold() in _PLACEHOLDERS
+
+
+MAX_PLACEHOLDER = max(len(text.encode()) for text in _PLACEHOLDER_SET.to_pylist())
+"""The maximum number of bytes of a placeholder."""
 
 
 def are_placeholders(trimmed: Any) -> Bools:
