@@ -132,8 +132,17 @@ def measure_files(paths: Sequence[Path]) -> int:
 
 
 def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
-    """Return the table of a part, with columns of SCHEMA. Raises SheetError if the file cannot be
-    read, or has another SHA-256.
+    """Return the columns of a part, which are some of SCHEMA. Raises SheetError as `read_bytes`
+    does.
+    """
+    content = pa.BufferReader(read_bytes(path, sha256))
+    table = pq.ParquetFile(content).read([*columns], use_threads=False)
+    return table.select([*columns]).cast(pa.schema([SCHEMA.field(name) for name in columns]))
+
+
+def read_bytes(path: Path, sha256: str) -> bytes:
+    """Return the bytes of a part. Raises SheetError if the file cannot be read, or has another
+    SHA-256.
     """
     try:
         content = path.read_bytes()
@@ -143,8 +152,7 @@ def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.nam
         ) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise SheetError(f"{path} was changed after petsync wrote it", hint="Export again.")
-    table = pq.ParquetFile(pa.BufferReader(content)).read([*columns], use_threads=False)
-    return table.select([*columns]).cast(pa.schema([SCHEMA.field(name) for name in columns]))
+    return content
 
 
 def part_of(ids: npt.NDArray[np.int64], parts: int) -> npt.NDArray[np.intp]:

@@ -25,7 +25,7 @@ import pyarrow.types as types
 from petsync.models import Category, Tag
 from petsync.plan.fields import Vocabulary
 from petsync.plan.match import names_among
-from petsync.scale.parts import read_part, read_rows
+from petsync.scale.parts import read_bytes, read_part, read_rows
 from petsync.sheets.grid import TextBytes
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.text import MAX_PLACEHOLDER, are_placeholders
@@ -162,6 +162,9 @@ def reduce_part(files: PartFiles) -> Reduced:
     base = SCHEMA.empty_table() if files.base is None else pets
     if files.base is not None and files.base[1] != files.store[1]:
         base = read_part(*files.base)
+    elif files.base is not None:
+        # The store's part is equal, but only if the base is not damaged.
+        read_bytes(*files.base)
     statuses = frozenset(pc.unique(pets["status"]).drop_null().to_pylist())
     agrees = _find_agreeing(rows, pets, files)
     found, unlisted = _find_faulty(rows, pets, agrees, files, statuses)

@@ -138,7 +138,9 @@ class TextBytes:
 
     def bytes_after(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the bytes `by` positions after those at `places`; 0 after the last byte."""
-        following_bytes = self.data[np.minimum(places + by, max(len(self.data) - 1, 0))]
+        if not len(self.data):
+            return np.zeros(len(places), dtype=np.uint8)
+        following_bytes = self.data[np.minimum(places + by, len(self.data) - 1)]
         following_bytes[places + by >= len(self.data)] = 0
         return following_bytes
 
