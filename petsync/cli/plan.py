@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -431,18 +432,28 @@ def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
     must_be_writable(path)
     if path.suffix.lower() == ".xlsx" and path.is_file():
         _must_not_be_export(path)
-    if path.suffix.lower() == ".parquet":
-        _must_not_be_sheet(path, sheet)
-
-
-def _must_not_be_sheet(path: Path, sheet: Path | None) -> None:
-    """Raise UsageError if the path is that of a Parquet file that is not a plan, or if the file
-    would become a part of the sheet.
-    """
-    if lexists(path) and not is_saved_plan(path):
+    if path.suffix.lower() in (".json", ".parquet") and lexists(path) and not _has_plan(path):
         raise click.UsageError(f"{path} is not a plan: it would be overwritten.")
-    if sheet is None:
-        return
+    if path.suffix.lower() == ".parquet" and sheet is not None:
+        _must_not_be_part(path, sheet)
+
+
+def _has_plan(path: Path) -> bool:
+    """Return true if the file is empty or begins as a plan does."""
+    if path.suffix.lower() == ".parquet":
+        return is_saved_plan(path)
+    if not path.is_file():
+        return True
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError:
+        return True
+    return not head or re.match(rb'\s*\{\s*"fingerprint"\s*:', head) is not None
+
+
+def _must_not_be_part(path: Path, sheet: Path) -> None:
+    """Raise UsageError if the file would become a part of the sheet."""
     folder = sheet if sheet.is_dir() else sheet.parent
     is_part = sheet.is_dir() or (not sheet.is_file() and fnmatch(path.name, sheet.name))
     if is_part and path.parent.resolve() == folder.resolve():

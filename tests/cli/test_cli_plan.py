@@ -205,14 +205,21 @@ def test_a_plan_in_parquet_is_the_plan(shell: Shell, box: Sandbox) -> None:
     assert box.pets() == before
 
 
-def test_parquet_files_that_are_no_plans_stay(shell: Shell, box: Sandbox) -> None:
-    """-o replaces no Parquet file other than a plan, and puts no plan among a sheet's files."""
+def test_files_that_are_no_plans_stay(shell: Shell, box: Sandbox) -> None:
+    """-o replaces no JSON or Parquet file other than a plan, and puts no plan among a sheet's
+    files.
+    """
     sheet = _sheet(CHANGED)
-    shell("export", "pets.parquet", *to(box))
-    exported = Path("pets.parquet").read_bytes()
-    done = shell("plan", sheet, *to(box), "-o", "pets.parquet")
-    assert (done.code, "is not a plan" in done.err) == (64, True)
-    assert Path("pets.parquet").read_bytes() == exported
+    for name in ("pets.json", "pets.parquet"):
+        assert shell("export", name, *to(box)).code == 0
+        exported = Path(name).read_bytes()
+        done = shell("plan", sheet, *to(box), "-o", name)
+        assert (done.code, "is not a plan" in done.err) == (64, True)
+        assert Path(name).read_bytes() == exported
+    for name in ("plan.json", "plan.parquet"):
+        assert [shell("plan", sheet, *to(box), "-o", name).code for _ in range(2)] == [0, 0]
+    Path("empty.json").touch()
+    assert shell("plan", sheet, *to(box), "-o", "empty.json").code == 0
     assert shell("export", "big", "--format", "parquet", *to(box)).code == 0
     for files, target in (("big", "big/p.parquet"), ("big/*.parquet", "big/p.parquet")):
         done = shell("plan", files, *to(box), "-o", target)
