@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.text import MAX_PLACEHOLDER, are_placeholders
 from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.lists import Items, flatten, pick
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import FILE_ROWS, Sheet
 
 __all__ = [
     "KEY",
@@ -91,8 +91,10 @@ class PartFiles:
 
     sheet: tuple[Path, ...]
     """The sheet's rows, in temporary files of `PartWriter`s."""
-    in_place: tuple[Callable[[], pa.Table], ...] = ()
-    """Functions that read files of the sheet which have only rows of this part."""
+    in_place: tuple[tuple[int, Callable[[], pa.Table]], ...] = ()
+    """The files of the sheet which have only rows of this part: ORDER before the first row, and a
+    function that reads the file.
+    """
     schema: pa.Schema
     """The columns of the sheet's rows."""
     columns: Mapping[str, str]
@@ -110,7 +112,16 @@ class PartFiles:
 
     def read_sheet(self) -> pa.Table:
         """Return the sheet's rows. Raises SheetError if a file cannot be read, or was changed."""
-        return pa.concat_tables([read_rows(self.sheet), *(read() for read in self.in_place)])
+        return pa.concat_tables([read_rows(self.sheet), *(read() for _, read in self.in_place)])
+
+    def find_ids(self, rows: Collection[int]) -> pa.Array:
+        """Return the ids of the rows with these values of ORDER. Raises SheetError as `read_sheet`
+        does.
+        """
+        files = {row // FILE_ROWS for row in rows}
+        near = [read() for first, read in self.in_place if first // FILE_ROWS in files]
+        table = pa.concat_tables([read_rows(self.sheet), *near])
+        return _combine(_select(table, ORDER, pa.array([*rows], pa.int64()))[KEY])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,12 +199,11 @@ def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
     may also be in the result of `reduce_part`.
     """
     ids = _find_wanted(files.store, wanted)
+    if wanted.rows:
+        ids = pa.concat_arrays([files.find_ids(wanted.rows), ids])
     rows, pets, base = files.schema.empty_table(), SCHEMA.empty_table(), SCHEMA.empty_table()
-    if len(ids) or wanted.rows:
-        rows = files.read_sheet()
-        chosen = _select(rows, ORDER, pa.array([*wanted.rows], pa.int64()))
-        ids = pa.concat_arrays([_combine(chosen[KEY]), ids])
-        rows = _select(rows, KEY, ids)
+    if len(ids):
+        rows = _select(files.read_sheet(), KEY, ids)
         pets = _select(read_part(*files.store), "id", ids)
         base = base if files.base is None else _select(read_part(*files.base), "id", ids)
     return Reduced(rows=rows, pets=pets, base=base)

@@ -230,8 +230,10 @@ class SplitFiles:
 
     parts: Sequence[Path]
     """The temporary file of each part."""
-    in_place: Sequence[tuple[int, Callable[[], pa.Table]]]
-    """The parts with all rows of a file, which was not split, and functions that read the file."""
+    in_place: Sequence[tuple[int, int, Callable[[], pa.Table]]]
+    """The files that were not split: the part that has all rows, ORDER before the first row, and a
+    function that reads the file.
+    """
     unnumbered: pa.Table
     """The rows without an id, and those that need a careful look."""
     rows: Sequence[int]
@@ -261,7 +263,8 @@ def split_files(task: SplitTask) -> SplitFiles:
         if isinstance(task.sheet, _ParquetFiles) and (
             own := task.sheet.find_part(path, task.parts)
         ):
-            in_place.append((own.part, partial(task.sheet.read_file, path, start, own.status)))
+            read = partial(task.sheet.read_file, path, start, own.status)
+            in_place.append((own.part, start, read))
             counts.append(own.rows)
             continue
         for batch in task.sheet.iter_batches(path):

@@ -123,7 +123,10 @@ class FolderComparer:
                 PartFiles(
                     sheet=tuple(each.parts[n] for each in split),
                     in_place=tuple(
-                        read for each in split for part, read in each.in_place if part == n
+                        (first, read)
+                        for each in split
+                        for part, first, read in each.in_place
+                        if part == n
                     ),
                     schema=files.schema,
                     columns=files.columns,
