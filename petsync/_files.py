@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from os.path import lexists
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeGuard
 
 from petsync.errors import PetsyncError
 
@@ -25,6 +26,7 @@ __all__ = [
     "check_name",
     "check_state_folder",
     "has_wildcards",
+    "is_address",
     "is_in_parts",
     "landing",
     "list_files",
@@ -36,6 +38,7 @@ __all__ = [
     "open_own",
     "open_private",
     "read_regular",
+    "real_path",
     "try_lock",
     "user_folder",
     "write_atomically",
@@ -46,10 +49,24 @@ __all__ = [
 
 
 _WILDCARDS = frozenset("*?[")
+# A drive, such as C:, has one letter.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def is_address(path: object) -> TypeGuard[str]:
+    """Return true for an address of a file system that fsspec knows, such as s3://bucket/pets."""
+    return isinstance(path, str) and _ADDRESS.match(path) is not None
+
+
+def real_path(path: str | Path) -> str:
+    """Return the path by which a file is recognised: without links; of an address, as it is."""
+    return path.rstrip("/") if is_address(path) else os.path.realpath(path)
 
 
 def is_in_parts(path: str | Path) -> bool:
-    """Return true for a folder, a pattern of files, and a Parquet file."""
+    """Return true for a folder, a pattern of files, a Parquet file, and an address."""
+    if is_address(path):
+        return True
     path = Path(path)
     if path.is_dir() or path.suffix.casefold() == ".parquet":
         return True

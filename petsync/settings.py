@@ -28,6 +28,7 @@ __all__ = [
     "Settings",
     "as_secret",
     "as_written",
+    "checked_address",
     "checked_encoding",
     "column_named",
     "expand_variables",
@@ -219,6 +220,24 @@ def hide_userinfo(url: Any) -> Any:
 def mask_before_at(url: str) -> str:
     """Return the text with `***` instead of everything between its scheme and its last @."""
     return re.sub(r"\A(\s*[A-Za-z][\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+
+
+def checked_address(address: str) -> str:
+    """Return the address of a sheet or a folder (`is_address`) as petsync shows and stores it.
+    Raises SettingsError, which shows no secret, if the address may contain one.
+    """
+    scheme, _, rest = address.partition("://")
+    is_http = scheme.casefold() in ("http", "https")
+    has_password = re.search(":[^@]*@" if not is_http else "^[^/]*@|:[^@]*@", rest)
+    if has_password or re.search("[?#]" if is_http else r"\?[^/]*=", rest):
+        shown = re.sub(r"([?#]).+", r"\1***", mask_before_at(address), flags=re.DOTALL)
+        what = "a user or a password" if has_password else "a query, which may contain a secret"
+        raise SettingsError(
+            f"the address {shown} has {what}",
+            hint="Leave it out. The file system takes its credentials from the environment and its "
+            "own configuration files.",
+        )
+    return f"{scheme.casefold()}://{rest.rstrip('/')}"
 
 
 def is_same(one: str, other: str) -> bool:

@@ -49,7 +49,9 @@ _HARMLESS = frozenset(
         *("format", "level"),
     )
 )
-"""Settings that do not change where anything is sent or written."""
+"""Settings that do not change where anything is sent or written, or what is read with the user's
+credentials, such as a sheet at an address.
+"""
 
 
 def relevant_settings(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import (
@@ -32,6 +31,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from petsync._display import count
+from petsync._files import real_path
 from petsync._sync import run_to_end
 from petsync.apply.options import ApplyOptions, Recheck
 from petsync.errors import (
@@ -958,7 +958,7 @@ def settle_overtaken(
 def is_of_file(plan: Plan, record: RowRecord) -> bool:
     """Return true if the record is about the plan's file, even if that was edited since."""
     digest = plan.source_digest
-    is_there = os.path.realpath(record.source) == os.path.realpath(plan.source)
+    is_there = real_path(record.source) == real_path(plan.source)
     return bool(digest and record.digest) and (record.digest == digest or is_there)
 
 

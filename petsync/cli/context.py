@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync._files import landing
+from petsync._files import is_address, landing
 from petsync.cli.signals import exiting_on_signal, ignore_signals
 from petsync.config.settings import read_settings
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
-from petsync.settings import HiddenEnvironment, Secret, Settings, read_file
+from petsync.settings import HiddenEnvironment, Secret, Settings, checked_address, read_file
 from petsync.trust import allowed_names
 
 if TYPE_CHECKING:
@@ -550,8 +550,21 @@ def _help_hint(error: click.ClickException) -> str:
 # Files that commands write must never replace the sheet that they read.
 
 
-def must_differ(target: Path, source: Path) -> None:
+class SheetPath(click.Path):
+    """The path of a sheet or a folder, as a Path; an address, such as s3://bucket/pets, as str."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value as described. Raises SettingsError for an address with a secret."""
+        return checked_address(value) if is_address(value) else super().convert(value, param, ctx)
+
+
+def must_differ(target: Path, source: Path | str) -> None:
     """Raise UsageError if the target is the input file, or the file with the base of the input."""
+    if isinstance(source, str):
+        return
     with exiting_on_signal():
         from petsync.sheets.sidecar import sidecar_path
     for each, what in ((source, "the input"), (sidecar_path(source), "the base of the input")):

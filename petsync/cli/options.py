@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 import click
 
@@ -454,7 +454,7 @@ def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
 
 def plan_from_sheet(
     store: Store,
-    path: Path,
+    path: Path | str,
     compare_options: CompareOptions,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Plan, Sheet]:
@@ -467,7 +467,7 @@ def plan_from_sheet(
 
 def explain_sheet(
     store: Store,
-    path: Path,
+    path: Path | str,
     compare_options: CompareOptions,
     ids: Iterable[int],
     on_progress: Callable[[Lookups], None] | None = None,
@@ -483,7 +483,7 @@ def explain_sheet(
 
 def read_inputs(
     store: Store,
-    path: Path,
+    path: Path | str,
     compare_options: CompareOptions,
     keep: Iterable[int] = (),
 ) -> tuple[Snapshot, Sheet]:
@@ -495,8 +495,13 @@ def read_inputs(
         return store.read_with_snapshot(path, keep=keep, executor=executor, **reading)
 
 
-def must_be_one_file(sheet: Path) -> None:
-    """Raise UsageError for a sheet in several files."""
+def must_be_one_file(sheet: Path | str) -> None:
+    """Raise UsageError for a sheet in several files, and for an address."""
+    if isinstance(sheet, str):
+        raise click.UsageError(
+            f"{sheet} is an address, which only `plan` and `apply` read. Name a workbook or a CSV "
+            "file on this machine."
+        )
     if is_in_parts(sheet):
         if not sheet.exists() and not has_wildcards(sheet):
             raise click.UsageError(f"{sheet}: there is no such file.")
@@ -506,7 +511,9 @@ def must_be_one_file(sheet: Path) -> None:
         )
 
 
-def _find_workers(path: Path, options: CompareOptions) -> AbstractContextManager[Executor | None]:
+def _find_workers(
+    path: Path | str, options: CompareOptions
+) -> AbstractContextManager[Executor | None]:
     dask, memory = options.dask, options.memory
     if dask is None and memory is None:
         return nullcontext()
@@ -554,8 +561,10 @@ def verdict_code(plan: Plan) -> int:
 # Saved plans.
 
 
-def is_saved_plan(path: Path) -> bool:
+def is_saved_plan(path: Path | str) -> TypeGuard[Path]:
     """Return true if the path of a plan or a sheet is that of a saved plan."""
+    if isinstance(path, str):
+        return False
     if path.suffix.lower() != ".parquet":
         return path.suffix.lower() == ".json"
     from petsync.apply.planfile import is_plan_file

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatch
 from importlib import import_module
 from os.path import lexists
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ from petsync._files import write_atomically
 from petsync.cli import context as progress
 from petsync.cli.context import (
     Context,
+    SheetPath,
     find_free_path,
     must_be_writable,
     must_differ,
@@ -80,7 +81,7 @@ petsync check arrivals.csv --json
 
 
 @as_command("check", examples=_CHECK_EXAMPLES)
-@click.argument("sheet", type=click.Path(path_type=Path))
+@click.argument("sheet", type=SheetPath())
 @sheet_options
 @file_option(
     "--annotate",
@@ -95,7 +96,7 @@ petsync check arrivals.csv --json
 @click.pass_obj
 def check_command(
     context: Context,
-    sheet: Path,
+    sheet: Path | str,
     reading: dict[str, Any],
     marked: Path | None,
     strict: bool,
@@ -152,7 +153,7 @@ petsync export friendly.xlsx --tag friendly
 
 
 @as_command("export", examples=_EXPORT_EXAMPLES)
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=SheetPath())
 @click.option("--status", "statuses", multiple=True, help="Only pets with this status; repeatable.")
 @click.option("--tag", "tags", multiple=True, help="Only pets with this tag; repeatable.")
 @click.option(
@@ -175,7 +176,7 @@ petsync export friendly.xlsx --tag friendly
 @click.pass_obj
 def export_command(
     context: Context,
-    out: Path,
+    out: Path | str,
     statuses: tuple[str, ...],
     tags: tuple[str, ...],
     form: str | None,
@@ -190,15 +191,17 @@ def export_command(
     the file OUT.petsync-base beside it: a later plan then contains only what you edited. With
     several statuses or tags, a pet must have one of the statuses and one of the tags. An export
     without pets does not replace a file that has content. With `--format parquet`, OUT is a new or
-    empty folder, and gets the base in the folder .petsync-base.
+    empty folder, also at an address such as s3://bucket/pets, and gets the base in the folder
+    .petsync-base.
     """
+    suffix = PurePath(out).suffix
     if form is not None:
-        if out.suffix.lower() in _SUFFIXES:
-            raise click.UsageError(
-                f"{out}: --format parquet makes a folder; leave out {out.suffix}."
-            )
+        if suffix.lower() in _SUFFIXES:
+            raise click.UsageError(f"{out}: --format parquet makes a folder; leave out {suffix}.")
         _check_folder_options(tags, force=force)
         return _export_folder(context, out, statuses, with_base=not no_base)
+    if isinstance(out, str):
+        raise click.UsageError(f"{out} is an address, where only --format parquet writes.")
     _check_ending(out)
     if not force:
         _check_file(out)
@@ -231,7 +234,7 @@ def _check_folder_options(tags: tuple[str, ...], *, force: bool) -> None:
 
 
 def _export_folder(
-    context: Context, out: Path, statuses: tuple[str, ...], *, with_base: bool
+    context: Context, out: Path | str, statuses: tuple[str, ...], *, with_base: bool
 ) -> int:
     with context.connect() as store, context.busy("Reading the store"):
         pets, url = store.export_to(out, statuses=statuses, base=with_base), store.url
@@ -303,7 +306,7 @@ petsync plan catalogue.xlsx --why 4711
 
 
 @as_command("plan", examples=_PLAN_EXAMPLES)
-@click.argument("sheet", type=click.Path(path_type=Path))
+@click.argument("sheet", type=SheetPath())
 @file_option(
     "-o",
     "--output",
@@ -339,7 +342,7 @@ petsync plan catalogue.xlsx --why 4711
 @click.pass_obj
 def plan_command(
     context: Context,
-    sheet: Path,
+    sheet: Path | str,
     outputs: tuple[Path, ...],
     form: str | None,
     limit: int | None,
@@ -350,9 +353,10 @@ def plan_command(
     """Show the changes that SHEET would make in the store.
 
     SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file, or a folder or pattern ('pets/*.csv') of
-    .parquet, .csv or .jsonl files. These are compared in little memory, however many and large they
-    are. petsync only reads from the store. A missing column or a blank cell changes nothing;
-    [clear] empties a field; a row without an id is a new pet.
+    .parquet, .csv or .jsonl files, also at an address such as s3://bucket/pets. These are compared
+    in little memory, however many and large they are. petsync only reads from the store. A missing
+    column or a blank cell changes nothing; [clear] empties a field; a row without an id is a new
+    pet.
 
     Exit codes: 4 if the guard refuses the plan, else 0. With --exit-code, instead of 0: 2 if there
     are changes; else 5 if rows are in conflict with the store; else 3 if errors block rows or pets
@@ -420,7 +424,7 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
     return kind
 
 
-def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
+def check_output(path: Path, sheet: Path | str | None, form: str | None) -> None:
     """Raise UsageError if a plan of the sheet cannot be saved to the path."""
     # A file without a suffix is written in the format that --format names.
     if path.suffix.lower() not in _BY_SUFFIX and (path.suffix or form is None):
@@ -434,7 +438,7 @@ def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
         _must_not_be_export(path)
     if path.suffix.lower() in (".json", ".parquet") and lexists(path) and not _has_plan(path):
         raise click.UsageError(f"{path} is not a plan: it would be overwritten.")
-    if path.suffix.lower() == ".parquet" and sheet is not None:
+    if path.suffix.lower() == ".parquet" and isinstance(sheet, Path):
         _must_not_be_part(path, sheet)
 
 
@@ -492,7 +496,7 @@ def _check_why_options(form: str | None, outputs: Sequence[Path], *, exit_code: 
 
 def _explain(
     context: Context,
-    sheet: Path,
+    sheet: Path | str,
     compare_options: CompareOptions,
     ids: Sequence[int],
     *,
@@ -558,7 +562,7 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
 
 
 @as_command("rehearse", examples=_REHEARSE_EXAMPLES)
-@click.argument("source", metavar="PLAN|SHEET", type=click.Path(path_type=Path))
+@click.argument("source", metavar="PLAN|SHEET", type=SheetPath())
 @click.option(
     "--faults",
     default="",
@@ -592,7 +596,7 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
 @click.pass_obj
 def rehearse_command(
     context: Context,
-    source: Path,
+    source: Path | str,
     faults: str,
     seed: int | None,
     concurrency: int,
@@ -646,7 +650,7 @@ def rehearse_command(
 def _rehearse(
     context: Context,
     store: Store,
-    source: Path,
+    source: Path | str,
     compare_options: CompareOptions | None,
     written: Iterable[Path | None],
     options: dict[str, Any],
@@ -656,7 +660,7 @@ def _rehearse(
     sheet: Sheet | None = None
     with progress.show_lookups(context.err, "Reading the store") as show_lookups:
         if compare_options is None:
-            plan = _load_plan(store, source)
+            plan = _load_plan(store, Path(source))
             _protect_sheet(plan, written)
             snapshot = store.snapshot()
         else:
@@ -723,7 +727,9 @@ def _save_page(rehearsal: Rehearsal, path: Path) -> None:
     save_page(path, rehearsal_view(rehearsal, limit=None), title, like=source)
 
 
-def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:
+def _check_files(
+    source: Path | str, output: Path | None, keep: Path | None, page: Path | None
+) -> None:
     """Raise UsageError, before any request, if a file could not be written."""
     written = [path for path in (output, keep, page) if path is not None]
     for path in written:

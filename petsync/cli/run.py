@@ -17,6 +17,7 @@ from petsync.cli import context as progress
 from petsync.cli import signals
 from petsync.cli.context import (
     Context,
+    SheetPath,
     confirm,
     interruptible_run,
     must_be_writable,
@@ -216,7 +217,7 @@ petsync apply plan.json --yes --rate 20 --report report.html
 
 
 @as_command("apply", examples=_APPLY_EXAMPLES)
-@click.argument("source", metavar="PLAN|SHEET", type=click.Path(path_type=Path))
+@click.argument("source", metavar="PLAN|SHEET", type=SheetPath())
 @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
 @file_option(
     "--results",
@@ -256,7 +257,7 @@ petsync apply plan.json --yes --rate 20 --report report.html
 @click.pass_obj
 def apply_command(
     context: Context,
-    source: Path,
+    source: Path | str,
     yes: bool,
     results: Path | None,
     into_sheet: IntoSheet | None,
@@ -277,28 +278,28 @@ def apply_command(
     them, 4 if the guard refuses the plan, 5 for conflicts or a plan that was applied before, 6 if
     another run uses this store, 7 if stopped.
     """
-    is_plan = is_saved_plan(source)
-    if is_plan and compare_options:
+    plan_path = source if is_saved_plan(source) else None
+    if plan_path and compare_options:
         raise click.UsageError(
             f"A saved plan is applied as it is: leave out {compare_options.flags}."
         )
     check_outputs(source, results, page)
-    if is_plan and is_sheet_plan(source):
+    if plan_path and is_sheet_plan(plan_path):
         if results or page or into_sheet:
             raise click.UsageError(
                 "This plan changes a sheet: leave out --results, --report, --write-ids and "
                 "--write-back."
             )
-        return apply_sheet_plan(context, source, yes=yes, limit=limit or None)
+        return apply_sheet_plan(context, plan_path, yes=yes, limit=limit or None)
     with interruptible_run(context):
         with context.connect() as store:
-            if not is_plan and (code := _offer_to_finish(context, store, source, yes, pacing)):
+            if not plan_path and (code := _offer_to_finish(context, store, source, yes, pacing)):
                 return code
-            text = "Reading the plan" if is_plan else "Comparing the sheet"
+            text = "Reading the plan" if plan_path else "Comparing the sheet"
             with progress.show_lookups(context.err, text) as step:
                 read = (
-                    read_plan(store, source)
-                    if is_plan
+                    read_plan(store, plan_path)
+                    if plan_path
                     else plan_from_sheet(store, source, compare_options, step)
                 )
             plan, sheet = read
@@ -317,7 +318,7 @@ def apply_command(
 
 
 def _offer_to_finish(
-    context: Context, store: Store, source: Path, yes: bool, pacing: dict[str, Any]
+    context: Context, store: Store, source: Path | str, yes: bool, pacing: dict[str, Any]
 ) -> int:
     """Offer to finish a stopped run of the same sheet. Return the exit code if that run was stopped
     again, or 0 if petsync may continue with a plan of the sheet.
@@ -615,7 +616,7 @@ def _write(lines: Lines, message: str, save: Callable[[], None]) -> int:
     return 0
 
 
-def check_outputs(source: Path | None, results: Path | None, page: Path | None) -> None:
+def check_outputs(source: Path | str | None, results: Path | None, page: Path | None) -> None:
     """Raise UsageError if an output file cannot be written, or would replace another file of the
     command.
     """

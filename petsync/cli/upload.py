@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from petsync.apply.options import UploadKeywords
-from petsync.cli.context import Context, confirm, must_be_writable, must_differ, show_progress
+from petsync.cli.context import (
+    Context,
+    SheetPath,
+    confirm,
+    must_be_writable,
+    must_differ,
+    show_progress,
+)
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
@@ -37,7 +44,7 @@ petsync upload photos --yes --json
 
 
 @as_command("upload", examples=_EXAMPLES)
-@click.argument("source", metavar="FOLDER|SHEET", type=click.Path(path_type=Path))
+@click.argument("source", metavar="FOLDER|SHEET", type=SheetPath())
 @click.option("-y", "--yes", is_flag=True, help="Upload without asking.")
 @click.option(
     "--pattern",
@@ -75,7 +82,7 @@ petsync upload photos --yes --json
 def command(
     context: Context,
     /,
-    source: Path,
+    source: Path | str,
     yes: bool,
     patterns: tuple[str, ...],
     recursive: bool,
@@ -139,7 +146,7 @@ def command(
 
 
 def _check(
-    source: Path,
+    source: Path | str,
     column: str | None,
     page: Path | None,
     patterns: tuple[str, ...],
@@ -149,8 +156,9 @@ def _check(
     """Raise UsageError for options that cannot be combined, or for a page that cannot be
     written.
     """
-    is_folder = source.is_dir()
-    if column is not None and is_folder:
+    if isinstance(source, str):
+        raise click.UsageError(f"{source} is an address: name a folder or a sheet on this machine.")
+    if column is not None and source.is_dir():
         raise click.UsageError(f"{source} is a folder; --column is for a SHEET.")
     if column is None and source.is_file():
         raise click.UsageError(

@@ -78,9 +78,19 @@ def load(
 def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
     file = read.document.named
     folder = found.path.parent.resolve()
-    paths = [found.state, found.report.folder, found.log.file, found.metrics.textfile]
+    paths: list[Path | str | None] = [
+        found.state,
+        found.report.folder,
+        found.log.file,
+        found.metrics.textfile,
+    ]
     paths += [path for job in found.jobs for path in (job.sheet, job.folder)]
-    away = [each for each in paths if each and not each.resolve().is_relative_to(folder)]
+    away = [
+        each
+        for each in paths
+        # An address may be read with the user's credentials for a cloud.
+        if each and (isinstance(each, str) or not each.resolve().is_relative_to(folder))
+    ]
     signed_in = [
         job.url
         for job in found.jobs
@@ -265,7 +275,8 @@ def _merge_tables(
     if credentials is not None and not own.model_fields_set.intersection(_CREDENTIALS):
         joined |= credentials
     for key in ("sheet", "folder", "query_file"):
-        joined[key] = _place(getattr(own, key), folder)
+        path = getattr(own, key)
+        joined[key] = path if isinstance(path, str) else _place(path, folder)
     return own.model_copy(update=joined)
 
 

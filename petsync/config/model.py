@@ -44,6 +44,7 @@ from petsync.config.values import (
     Seconds,
     Secrets,
     SecretText,
+    SheetPath,
     Text,
     Texts,
     Url,
@@ -302,12 +303,12 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     """Which side leads. `push`: the sheet. `pull`: the store; nothing is sent to it. `two-way`:
     both are merged. `check`: nothing is changed, differences are reported.
     """
-    sheet: FilePath | None = option(
+    sheet: SheetPath | None = option(
         '"catalogue.xlsx"', also="file path workbook source spreadsheet csv excel"
     )
     """The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt; or a folder of files, or a pattern
-    such as `big/*.parquet` (only in push and check). A job has exactly one of `sheet`, `folder`,
-    `query` and `query_file`.
+    such as `big/*.parquet`, also at an address such as `s3://bucket/big` (only in push and check).
+    A job has exactly one of `sheet`, `folder`, `query` and `query_file`.
     """
     tab: Text | None = option(
         '"Pets"',

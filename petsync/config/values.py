@@ -25,10 +25,18 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from petsync._files import is_address
 from petsync.errors import SettingsError
 from petsync.models import MAX_ID, MIN_ID
 from petsync.plan.guard import Limit
-from petsync.settings import MAPPED, Secret, checked_encoding, column_named, find_nearest
+from petsync.settings import (
+    MAPPED,
+    Secret,
+    checked_address,
+    checked_encoding,
+    column_named,
+    find_nearest,
+)
 
 __all__ = [
     "FLAG",
@@ -55,6 +63,7 @@ __all__ = [
     "Seconds",
     "SecretText",
     "Secrets",
+    "SheetPath",
     "Text",
     "Texts",
     "Url",
@@ -234,7 +243,23 @@ def _path(value: object) -> Path:
             advice="A \\ begins a special character in double quotes: write the path in single "
             "quotes.",
         )
+    if is_address(text):
+        raise MisfitError(
+            "a path on this machine", advice="Only a sheet may have an address.", is_hidden=True
+        )
     return Path(text)
+
+
+def _sheet_path(value: object) -> Path | str:
+    """Return the path of a sheet, or its address as str."""
+    if not is_address(value):
+        return _path(value)
+    try:
+        return checked_address(value)
+    except SettingsError as error:
+        raise MisfitError(
+            "an address without user, password and query", advice=error.hint, is_hidden=True
+        ) from None
 
 
 def _number_meant(value: object, *, least: int, most: int | None) -> str:
@@ -422,6 +447,7 @@ Url = Annotated[str, custom("an address", _url, _STRING, hides="address")]
 AuthText = Annotated[str, custom("an address", _auth, _STRING)]
 Encoding = Annotated[str, custom("the name of an encoding", _encoding, _STRING)]
 FilePath = Annotated[Path, custom("a path", _path, _STRING)]
+SheetPath = Annotated[Path | str, custom("a path", _sheet_path, _STRING)]
 ColumnName = Annotated[str, custom("a column", _column, _STRING)]
 Rate = Annotated[
     float,

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 import pandas as pd
 
+from petsync._files import real_path
 from petsync.client.loaders import Found
 from petsync.config.model import Job
 from petsync.errors import ServiceError
@@ -683,7 +684,7 @@ def _build_record(pet: Pet, sheet: Sheet, now: str) -> RowRecord:
 
 def _is_beside(one: str, other: str) -> bool:
     """Return true if these are two different files in the same folder."""
-    first, second = Path(one).resolve(), Path(other).resolve()
+    first, second = Path(real_path(one)), Path(real_path(other))
     return first != second and first.parent == second.parent
 
 

@@ -19,13 +19,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pandas as pd
 
 from petsync import sheets
+from petsync._files import is_address
 from petsync.config.model import Job
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
 from petsync.plan.fields import find_filled_columns, is_as_expected, normalize
 from petsync.plan.match import Row, build_pet, iter_rows, key_of
 from petsync.redact import Redactor
-from petsync.settings import Secret, Settings
+from petsync.settings import Secret, Settings, checked_address
 from petsync.store import Store, store_of
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base
@@ -120,7 +121,7 @@ class Source:
     part: str = ""
     """The file name if the job has a folder, else ""."""
     path: Path | None = None
-    """None for a query."""
+    """None for a query, and for an address."""
     last: Callable[[], Base | None] | None = None
     """Returns the base of the last round, which records the worksheet that was read."""
     _last_read: dict[_Version, Sheet] = field(
@@ -134,12 +135,12 @@ class Source:
 
         Raises SheetError, and SettingsError if a query has no database or SQLAlchemy is missing.
         """
-        if self.path is None:
-            return self._query(store, known_statuses)
         if self.job.is_in_parts:
             raise SheetError(
-                f"{self.path} is compared in parts: its rows cannot be read one by one"
+                f"{self.name} is compared in parts: its rows cannot be read one by one"
             )
+        if self.path is None:
+            return self._query(store, known_statuses)
         try:
             tab = self.job.tab or self._last_tab(self.path, store)
             version = _Version(
@@ -197,7 +198,9 @@ def sources_of(job: Job) -> tuple[Source, ...]:
     its drive may not be mounted.
     """
     if job.sheet is not None:
-        return (Source(job, str(job.sheet), path=job.sheet),)
+        if is_address(job.sheet):
+            return (Source(job, checked_address(job.sheet)),)
+        return (Source(job, str(job.sheet), path=Path(job.sheet)),)
     if job.folder is not None:
         return tuple(Source(job, str(path), path.name, path) for path in _files(job, job.folder))
     return (Source(job, _describe_query(job)),)

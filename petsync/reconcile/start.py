@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os.path
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ import msgspec
 import pandas as pd
 
 from petsync._display import count
+from petsync._files import real_path
 from petsync.errors import GuardError, SheetError
 from petsync.models import Pet
 from petsync.plan.base import (
@@ -1004,7 +1004,7 @@ def _is_of_sheet(report: Report, sheet: Sheet) -> bool:
     bytes.
     """
     plan = report.plan
-    is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
+    is_same = real_path(plan.source) == real_path(sheet.source)
     return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
 
 

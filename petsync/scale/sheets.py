@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,7 +29,7 @@ from petsync.errors import SettingsError, SheetError
 from petsync.scale.parts import PartWriter, part_of
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.sheets import csv
-from petsync.sheets.files import KIND_OF_PART, MAX_LINE, open_regular
+from petsync.sheets.files import KIND_OF_PART, MAX_LINE, changed_error, open_regular
 from petsync.sheets.grid import CellKind, Cells, Fault, Grid
 from petsync.sheets.headers import ACTION, Mapper, check_mapping, fold_header, present_headers
 from petsync.sheets.read import Origin, grid_from_frame, sheet_from_frame, validate_grid
@@ -39,7 +39,18 @@ from petsync.table.frame import EXTRA
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import FILE_ROWS, Sheet
 
-__all__ = ["OddCells", "Rest", "SheetFiles", "SplitFiles", "SplitTask", "find_files", "split_files"]
+__all__ = [
+    "OddCells",
+    "Rest",
+    "SheetFiles",
+    "SplitFiles",
+    "SplitTask",
+    "choose_files",
+    "find_files",
+    "split_files",
+]
+
+P = TypeVar("P", bound=PurePath)
 
 _TEXT_COLUMNS = frozenset({"name", "status", "category", ACTION})
 _ADDED = [ROW, ORDER, KEY]
@@ -62,9 +73,16 @@ def find_files(path: str | Path) -> tuple[list[Path], str]:
     if they are of several kinds.
     """
     there = list_files(Path(path))
-    found = [each for each in there if each.suffix.casefold() in KIND_OF_PART]
     if not there and not has_wildcards(path) and not Path(path).is_dir():
         raise SheetError(f"{path}: there is no such file or folder")
+    return choose_files(path, there)
+
+
+def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
+    """Return those of the files that belong to the sheet at `path`, and their kind. Raises
+    SheetError as `find_files` does.
+    """
+    found = [each for each in there if each.suffix.casefold() in KIND_OF_PART]
     if not found:
         raise SheetError(
             f"{path} has no Parquet, CSV or JSON Lines file ({', '.join(KIND_OF_PART)})",
@@ -386,7 +404,7 @@ class _ParquetFiles(SheetFiles):
         """Return the rows of a file that has a part. Raises SheetError if it was changed."""
         table = _open(path).read(use_threads=False)
         if _read_status(path) != status:
-            raise _changed_error(path)
+            raise changed_error(path)
         rows = np.arange(1, len(table) + 1)
         batch = _Batch(table, rows, _read_keys(table[self.columns["id"]]))
         return _add_columns(batch, start, start).select(self.schema.names).cast(self.schema)
@@ -420,13 +438,6 @@ def _read_status(path: Path) -> tuple[int, ...]:
     except OSError as error:
         raise SheetError(f"{path} cannot be read: {error.strerror or error}") from None
     return status.st_size, status.st_mtime_ns
-
-
-def _changed_error(path: Path) -> SheetError:
-    return SheetError(
-        f"{path}: the file changed while it was read",
-        hint="Wait until the program that writes it is done, and try again.",
-    )
 
 
 def _read_schema(path: Path) -> pa.Schema:
@@ -651,7 +662,7 @@ class _LineFiles(_CellFiles):
         for numbers, rows in _iter_groups(path):
             others = {key for row in rows for key in row}.difference(self.header)
             if not all(_is_unused(key, self.options) for key in others):
-                raise _changed_error(path)
+                raise changed_error(path)
             columns = {key: [row.get(key) for row in rows] for key in (*self.header, *others)}
             grid = grid_from_frame(pd.DataFrame(columns, dtype=object), mapper, np.array(numbers))
             cells = dict(zip(grid.header, grid.columns, strict=True))

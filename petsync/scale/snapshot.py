@@ -27,7 +27,7 @@ from petsync.scale.parts import (
     write_part,
 )
 
-__all__ = ["PARTS", "export_to", "snapshot_to"]
+__all__ = ["PARTS", "export_to", "not_empty_error", "snapshot_to"]
 
 PARTS = 64
 """The default number of parts."""
@@ -130,9 +130,14 @@ def _prepare(folder: Path) -> None:
             hint="Name another folder.",
         ) from None
     if not is_empty:
-        raise SheetError(
-            f"{folder} is not empty", hint="Name a new folder, or remove its files first."
-        )
+        raise not_empty_error(folder)
+
+
+def not_empty_error(folder: str | Path) -> SheetError:
+    """Return the error for a folder with files, which petsync does not replace."""
+    return SheetError(
+        f"{folder} is not empty", hint="Name a new folder, or remove its files first."
+    )
 
 
 def _read_part(writers: Sequence[PartWriter], number: int) -> pa.Table:

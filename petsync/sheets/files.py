@@ -14,8 +14,9 @@ from os.path import lexists
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
+from petsync._files import is_address
 from petsync.errors import SheetError
-from petsync.settings import checked_encoding
+from petsync.settings import checked_address, checked_encoding
 
 __all__ = [
     "AS_ENCODED",
@@ -26,6 +27,7 @@ __all__ = [
     "EncodingError",
     "FileKind",
     "Source",
+    "changed_error",
     "check_lines",
     "digest_of",
     "encoding_of",
@@ -34,6 +36,7 @@ __all__ = [
     "is_workbook",
     "load",
     "must_be_closed",
+    "no_address",
     "open_regular",
     "read_blocks",
     "unreadable_text",
@@ -51,6 +54,16 @@ KIND_OF_PART: Mapping[str, Literal["Parquet", "CSV", "JSON Lines"]] = {
     ".ndjson": "JSON Lines",
 }
 """The kind of the files of a sheet in several files, by their suffix."""
+
+
+def no_address(path: str | Path) -> None:
+    """Raise SheetError for an address, and SettingsError for one that may contain a secret."""
+    if is_address(path):
+        raise SheetError(
+            f"{checked_address(path)} is an address, where petsync only compares and exports "
+            "sheets in parts",
+            hint="Use plan() or export_to(), or a copy of the file on this machine.",
+        )
 
 
 # Kinds of files that petsync does not read as sheets, identified by their bytes or names, and what
@@ -464,7 +477,7 @@ def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
                 break
             start, data, is_first = start + len(data), following, False
         if os.fstat(file.fileno()).st_mtime_ns != before.st_mtime_ns:
-            raise _changed_error(path)
+            raise changed_error(path)
 
 
 def _must_be_sheet(path: Path, data: bytes) -> None:
@@ -605,11 +618,12 @@ def _read_unchanged(path: Path, file: BinaryIO) -> bytes:
     data = file.read(status.st_size + 1)
     status_after = os.fstat(file.fileno())
     if len(data) != status.st_size or status_after.st_mtime_ns != status.st_mtime_ns:
-        raise _changed_error(path)
+        raise changed_error(path)
     return data
 
 
-def _changed_error(path: Path) -> SheetError:
+def changed_error(path: str | Path) -> SheetError:
+    """Return the error for a file that another program has changed meanwhile."""
     return SheetError(
         f"{path}: the file changed while it was read",
         hint="Wait until the program that writes it is done, and try again.",

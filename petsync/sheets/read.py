@@ -29,7 +29,7 @@ from petsync.models import Tag
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
-from petsync.sheets.files import Source, load
+from petsync.sheets.files import Source, load, no_address
 from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.headers import (
     ACTION,
@@ -318,6 +318,7 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
 
 def read_file(path: str | Path, options: ReadOptions) -> Sheet:
     """Return the file as a sheet. Raises SheetError and SettingsError as `read_sheet` does."""
+    no_address(path)
     with no_collection(), ThreadPoolExecutor(1) as helper:
         source = load(Path(path), options.encoding)
         digest = helper.submit(getattr, source, "digest")

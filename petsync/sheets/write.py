@@ -21,6 +21,7 @@ from petsync.plan.change import Snapshot
 from petsync.protocol.json import encode_pet, encode_pets
 from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
+from petsync.sheets.files import no_address
 from petsync.sheets.results import backup_before_export
 from petsync.sheets.sidecar import write_with_sidecar
 from petsync.sheets.xlsx.contents import OUT, Contents, cell_columns, cell_texts, replace_texts
@@ -86,6 +87,7 @@ def write_sheet(
     `force` is true. Raises SheetError if the file cannot be written, and TypeError if `data` or
     `base` has another type.
     """
+    no_address(path)
     path = Path(path)
     try:
         check_name(path)

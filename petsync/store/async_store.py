@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os.path
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 import msgspec
 import pandas as pd
@@ -18,7 +18,7 @@ import petsync.apply.planfile
 import petsync.report  # noqa: F401 - plans, reports and sheets use it to display themselves
 from petsync import sheets
 from petsync._display import type_name
-from petsync._files import is_in_parts
+from petsync._files import is_address, is_in_parts, real_path
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import delegate
 from petsync.apply.options import ApplyKeywords, ApplyOptions, check_keywords
@@ -32,7 +32,8 @@ from petsync.plan.change import Snapshot
 from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
-from petsync.settings import Settings
+from petsync.settings import Settings, checked_address
+from petsync.sheets.files import no_address
 from petsync.store.comparison import SheetComparer
 from petsync.store.edits import PetEditor
 from petsync.store.images import StoreImages
@@ -40,6 +41,9 @@ from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_fram
 from petsync.store.signin import SignIn
 from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
+
+if TYPE_CHECKING:
+    from petsync.scale.parts import PartFolder
 
 __all__ = ["AsyncStore"]
 
@@ -105,11 +109,13 @@ class AsyncStore:
         manifest petsync.json, which is written last. The pets are never in memory as a whole.
 
         A pet is in the file whose number is a hash of its id modulo `partitions`. Raises the errors
-        of `snapshot`, and SheetError if the folder is not empty or cannot be written.
+        of `snapshot`, and SheetError if the folder is not empty or cannot be written. `folder` may
+        be an address, such as s3://bucket/pets (`petsync[remote]`).
         """
         from petsync.scale.snapshot import snapshot_to
 
-        await snapshot_to(self.api, self._queried(statuses), Path(folder), partitions)
+        queried = self._queried(statuses)
+        await _write_to(folder, lambda path: snapshot_to(self.api, queried, path, partitions))
 
     async def export_to(
         self,
@@ -122,13 +128,15 @@ class AsyncStore:
         """Write the pets that `snapshot` returns into a new or empty folder of Parquet files, as a
         sheet to edit, and return their number. `plan` takes the folder as a sheet.
 
-        With a `base`, a plan distinguishes the sheet's changes from the store's. Raises the errors
-        of `snapshot_to`, and SheetError if the query for a status fails.
+        With a `base`, a plan distinguishes the sheet's changes from the store's. `folder` may be an
+        address. Raises the errors of `snapshot_to`, and SheetError if the query for a status fails.
         """
         from petsync.scale.snapshot import export_to
 
         queried = self._queried(statuses)
-        written = await export_to(self.api, queried, Path(folder), partitions, with_base=base)
+        written = await _write_to(
+            folder, lambda path: export_to(self.api, queried, path, partitions, with_base=base)
+        )
         return written.manifest.pets
 
     async def look_up(
@@ -216,7 +224,7 @@ class AsyncStore:
         """Return the newest run of this sheet on this store if it was stopped, can be resumed and
         is not undone; else None.
         """
-        return self._runs.find_unfinished(os.path.realpath(sheet))
+        return self._runs.find_unfinished(real_path(sheet))
 
     @show_keywords(UndoKeywords)
     async def undo(
@@ -288,6 +296,7 @@ class AsyncStore:
         reject_unknown(options, "read", ReadKeywords)
         _check_effect(sheet, options)
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
+            no_address(sheet)
             raise SheetError(
                 f"{sheet} is a folder, a pattern or a Parquet file: it is only read to compare it",
                 hint="Use plan(), or read the files with pandas, and use the DataFrame.",
@@ -302,7 +311,30 @@ class AsyncStore:
         self,
         path: str | Path,
         options: ReadKeywords,
-        snapshot: Path | None,
+        snapshot: str | Path | None,
+        keep: Iterable[int],
+        executor: Executor | None,
+    ) -> tuple[Snapshot, Sheet]:
+        if not (is_address(path) or is_address(snapshot)):
+            return await self._read_folders(path, options, snapshot, keep, executor)
+        from petsync.scale.remote import make_copies
+
+        source = checked_address(path) if is_address(path) else str(path)
+        with make_copies(executor) as copies:
+            if is_address(snapshot):
+                address = checked_address(snapshot)
+                snapshot = await asyncio.to_thread(copies.copy_snapshot, address)
+            if is_address(path):
+                path = await asyncio.to_thread(copies.copy_sheet, source)
+            now, sheet = await self._read_folders(path, options, snapshot, keep, executor)
+        refused = copies.with_addresses(sheet.base_refused)
+        return now, replace(sheet, source=source, base_refused=refused)
+
+    async def _read_folders(
+        self,
+        path: str | Path,
+        options: ReadKeywords,
+        snapshot: str | Path | None,
         keep: Iterable[int],
         executor: Executor | None,
     ) -> tuple[Snapshot, Sheet]:
@@ -318,7 +350,9 @@ class AsyncStore:
             )
         comparer = FolderComparer(self.api, self.history)
         chosen = self._read_options(options)
-        store = None if snapshot is None else PartFolder.open(snapshot, self._session.base_url)
+        store = (
+            None if snapshot is None else PartFolder.open(Path(snapshot), self._session.base_url)
+        )
         statuses = self._statuses(())
         return await comparer.read(
             path, chosen, statuses, store=store, keep=keep, executor=executor
@@ -357,6 +391,17 @@ class AsyncStore:
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses
+
+
+async def _write_to(
+    folder: str | Path, make: Callable[[Path], Awaitable[PartFolder]]
+) -> PartFolder:
+    """Return what `make` makes of the path of the folder, which may be an address."""
+    if not is_address(folder):
+        return await make(Path(folder))
+    from petsync.scale.remote import write_to
+
+    return await write_to(checked_address(folder), make)
 
 
 _OF_FILES: Final = ("tab", "corrections")

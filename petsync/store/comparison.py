@@ -99,7 +99,8 @@ class SheetComparer:
         processes or by the `executor`: neither the sheet nor the store must fit into memory.
         `memory`, such as "2GiB", is the limit of these processes together; fewer of them start
         then. The findings, changes and conflicts name the file and the row in it. For such a sheet,
-        `snapshot` may be a folder of `snapshot_to`.
+        `snapshot` may be a folder of `snapshot_to`. Sheet and snapshot may be at addresses, such
+        as "s3://bucket/pets/*.parquet" (`petsync[remote]`).
         """
         if memory and executor is None:
             # Most sheets are in one file.
@@ -191,8 +192,7 @@ class SheetComparer:
                     "a snapshot in a folder needs a folder or a pattern of files as the sheet",
                     hint="For another sheet, use store.snapshot().",
                 )
-            folder = Path(snapshot)
-            now, read = await self.read_parts(sheet, {}, folder, needed, executor)
+            now, read = await self.read_parts(sheet, {}, snapshot, needed, executor)
         elif snapshot is None:
             now, read = await self.read_with_snapshot(sheet, keep=needed, executor=executor)
         else:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -25,7 +26,7 @@ import pandas as pd
 
 from petsync import sheets
 from petsync._display import count
-from petsync._files import is_in_parts, list_files
+from petsync._files import has_wildcards, is_address, is_in_parts, list_files, real_path
 from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
@@ -189,7 +190,7 @@ class History:
         if not sheet.digest:
             return records
         sources = {each.source for each in records}
-        is_same = {source: _is_same(source, sheet.source) for source in sources}
+        is_same = {source: _is_same(source, sheet) for source in sources}
         own = sheet.source
         return [
             msgspec.structs.replace(each, source=own) if is_same[each.source] else each
@@ -235,8 +236,8 @@ class History:
             for source, sent in by_source.items()
             if source
             and (
-                _is_same(source, sheet.source)
-                or (not os.path.lexists(source) and is_from_runs(sheet, sheet.base, sent, now))
+                _is_same(source, sheet)
+                or (_is_gone(source) and is_from_runs(sheet, sheet.base, sent, now))
             )
         }
         same = [run.source in names and run.tab == sheet.tab for run in runs]
@@ -272,13 +273,31 @@ class History:
         ]
 
 
-def _is_same(one: str, other: str) -> bool:
-    """Return true if two sheets are the same file, or have a file in common."""
-    if one == other or os.path.realpath(one) == os.path.realpath(other):
+def _is_gone(source: str) -> bool:
+    """Return true if a sheet no longer exists; of an address, this is not known."""
+    return not is_address(source) and not os.path.lexists(source)
+
+
+def _is_same(one: str, sheet: Sheet) -> bool:
+    """Return true if an earlier sheet is the same file as this one, or has a file in common."""
+    other = sheet.source
+    if real_path(one) == real_path(other):
         return True
+    if is_address(one) or is_address(other):
+        return is_address(one) and is_address(other) and _have_name_in_common(one, sheet)
     if not is_in_parts(one) and not is_in_parts(other):
         return False
     return not _find_files(one).isdisjoint(_find_files(other))
+
+
+def _have_name_in_common(one: str, sheet: Sheet) -> bool:
+    """Return true if an earlier sheet at an address had one of the present files of this one."""
+    folder, _, name = sheet.source.rpartition("/")
+    if sheet.files and not has_wildcards(sheet.source):
+        folder = sheet.source
+    earlier, _, pattern = one.rpartition("/")
+    is_there = any(fnmatchcase(each, pattern) for each in sheet.files or (name,))
+    return one == folder or (earlier == folder and is_there)
 
 
 def _find_files(source: str) -> frozenset[str]:
@@ -609,7 +628,7 @@ class Runs:
         """
         journal = Journal.open(self.state, create=False)
         runs = journal.runs(self.session.base_url)
-        own = (p for p in runs if p.kind == "apply" and os.path.realpath(p.source) == sheet)
+        own = (p for p in runs if p.kind == "apply" and real_path(p.source) == sheet)
         past = next(own, None)
         if past is None or past.state != "stopped" or not is_resumable(past):
             return None

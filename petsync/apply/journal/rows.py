@@ -25,6 +25,7 @@ from petsync._files import (
     check_state_folder,
     make_private_folder,
     read_regular,
+    real_path,
     user_folder,
     write_atomically,
 )
@@ -555,7 +556,7 @@ class RunSheet(NamedTuple):
 
     def is_of(self, source: str, digest: str, base: str) -> bool:
         """Return true if the other sheet is this one, or a copy or another state of it."""
-        is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
+        is_same = digest == self.digest or real_path(source) == real_path(self.source)
         return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
     def may_have_row_of(self, record: RowRecord) -> bool:
