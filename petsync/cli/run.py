@@ -570,11 +570,13 @@ def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
 def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool) -> IntoSheet:
     """Ask whether to write the new ids into the sheet, and return "ids" or "". There is no
     question, and the result is "", with `yes`, without a terminal, if there are no new ids, or if
-    the sheet cannot be written.
+    the sheet cannot be written or has several files.
     """
     from petsync.sheets import must_take_results
     from petsync.store.runs import assigns_ids
 
+    if is_in_parts(plan.source):
+        return ""
     if yes or sheet is None or not plan.changes or not assigns_ids(plan):
         return ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

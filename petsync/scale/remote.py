@@ -48,6 +48,19 @@ class _Copy(NamedTuple):
     address: str
     target: Path
 
+    @classmethod
+    def of(cls, address: str, name: str, folder: Path) -> _Copy:
+        """Return the copy of a file at an address into a folder. Raises SheetError for a name that
+        would be in another folder, such as one with a backslash on Windows.
+        """
+        target = folder / name
+        if target.parent != folder or target.name != name:
+            raise SheetError(
+                f"{address}/{name}: this machine cannot have a file of this name",
+                hint="Rename the file.",
+            )
+        return cls(f"{address}/{name}", target)
+
 
 @dataclass(frozen=True, slots=True)
 class Copies:
@@ -75,17 +88,17 @@ class Copies:
                 folder, own = address, (names := _list_names(files, path))
             else:
                 is_file, own, names = True, [name], _list_with_sidecar(files, path)
-        own = sorted(each for each in own if not each.startswith("."))
-        chosen, _ = choose_files(address, [*map(PurePosixPath, own)])
+        shown = [PurePosixPath(each) for each in sorted(own) if not each.startswith(".")]
+        chosen, _ = choose_files(address, shown)
         target = self._make_folder(folder)
-        paths = [target / each.name for each in chosen]
-        paths += [each for each in map(sidecar_path, paths) if each.name in names]
-        copies = [_Copy(f"{folder}/{each.name}", each) for each in paths]
+        copies = [_Copy.of(folder, each.name, target) for each in chosen]
+        bases = {sidecar_path(each.target).name for each in copies}.intersection(names)
+        copies += [_Copy.of(folder, each, target) for each in bases]
         if not is_file and BASE_FOLDER in names:
             (target / BASE_FOLDER).mkdir()
             copies += _find_parts(f"{folder}/{BASE_FOLDER}", target / BASE_FOLDER)
         self._run(copies)
-        return paths[0] if is_file else target
+        return copies[0].target if is_file else target
 
     def copy_snapshot(self, address: str) -> Path:
         """Copy a folder of parts, and return the path of the copy. Raises the errors of
@@ -205,7 +218,7 @@ def _find_parts(address: str, target: Path) -> list[_Copy]:
     with _explaining(address):
         names = _list_names(files, path)
     own = [name for name in names if name == MANIFEST or name.endswith(".parquet")]
-    return [_Copy(f"{address}/{name}", target / name) for name in own]
+    return [_Copy.of(address, name, target) for name in own]
 
 
 def _list_names(files: Any, path: str) -> list[str]:
@@ -289,6 +302,8 @@ def _as_petsync_error(error: Exception, address: str, done: str) -> PetsyncError
         f"Check the credentials: {protocol}:// takes them from the environment and its own "
         "configuration files."
     )
+    if done == "written":
+        credentials += " Remove what was written before the error, or name another folder."
     if isinstance(error, ImportError):
         package = _find_package(protocol)
         return SettingsError(

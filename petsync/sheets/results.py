@@ -28,7 +28,7 @@ from petsync.plan.plan import Plan, iter_stale_rows
 from petsync.plan.report import Report
 from petsync.protocol.json import decode_pet, decode_pets
 from petsync.sheets.base import base_notice
-from petsync.sheets.files import Source, load, must_be_closed
+from petsync.sheets.files import Source, load, must_be_closed, no_address
 from petsync.sheets.grid import ROW_NUMBER, CellEdits
 from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS
 from petsync.sheets.read import read_sheet
@@ -131,6 +131,7 @@ def check_suffix(path: Path, source: Source) -> None:
 
 def load_unchanged(sheet: Sheet, hint: str) -> Source:
     """Return the sheet's file. Raises SheetError if it has changed since it was read."""
+    no_address(sheet.source)
     source = load(Path(sheet.source), sheet.encoding or None)
     if source.digest != sheet.digest:
         raise SheetError(f"{source.path}: the file has changed since it was read", hint=hint)

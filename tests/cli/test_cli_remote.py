@@ -382,6 +382,7 @@ def test_no_secret_of_an_address_is_shown(
         lambda: store.export_to(address),
         lambda: store.snapshot_to(address),
         lambda: store.read(address),
+        lambda: store.pictures(address.replace(".csv", "")),
         lambda: ps.read_sheet(address),
         lambda: ps.write_sheet(ps.frame_from_pets(PETS), address),
     ]
@@ -442,6 +443,44 @@ def test_the_command_line_takes_addresses(box: Sandbox, shell: Shell, tmp_path: 
         assert f"{address} is an address" in words(done.err)
     assert shell("rehearse", "plan.json", *url).code == 5  # it was applied
     assert "only --format parquet" in words(shell("export", address, *url).err)
+
+
+def test_a_stopped_run_of_an_address_is_named(box: Sandbox, shell: Shell, tmp_path: Path) -> None:
+    """A second apply of the same address names the stopped run, and adds no row twice."""
+    address = f"file://{tmp_path}/new"
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/a.csv").write_text("id,name,status\n,One,sold\n,Two,sold\n")
+    box.break_with("503=1,only=addPet")
+    to_box = ("--url", box.url, "--yes", "--concurrency", "1")
+    assert shell("apply", address, *to_box, "--max-failures", "0").code == 7
+    box.break_with(None)
+    done = shell("apply", f"{address}/", *to_box, "--settle", "0.2")
+    assert "was stopped with 2 of 2 changes left" in words(done.err)
+    shell("resume", "--url", box.url, "--settle", "0.2")
+    shell("apply", f"{address}/*.csv", *to_box)
+    assert sorted(pet.name for pet in box.pets() if pet.name in ("One", "Two")) == ["One", "Two"]
+
+
+def test_results_are_not_written_to_an_address(
+    store: ps.Store, box: Sandbox, shell: Shell, bucket: str, tmp_path: Path
+) -> None:
+    """Copies and results of a sheet at an address are refused, with its address."""
+    write(f"{bucket}/new.csv", "id,name,status\n,Ada,sold\n")
+    _, sheet = store.read_with_snapshot(f"{bucket}/new.csv")
+    report = store.apply(store.plan(f"{bucket}/new.csv"))
+    for call in (
+        lambda: ps.write_back(sheet, report),
+        lambda: ps.write_results(sheet, report, tmp_path / "results.csv"),
+        lambda: ps.write_corrected(sheet, tmp_path / "corrected.csv"),
+    ):
+        with pytest.raises(SheetError, match=r"^memory://shop/new\.csv is an address"):
+            call()
+    write(f"file://{tmp_path}/new.csv", "id,name,status\n,Ben,sold\n")
+    given = ("--url", box.url, "--yes", "--write-ids")
+    done = shell("apply", f"file://{tmp_path}/new.csv", *given)
+    assert done.code == 1
+    assert "is an address" in words(done.err)
+    assert "Ben" not in {pet.name for pet in box.pets()}
 
 
 def test_a_job_with_an_address(box: Sandbox, bucket: str, tmp_path: Path) -> None:
