@@ -200,7 +200,7 @@ def _copy_file(copy: _Copy) -> None:
     with _explaining(copy.address):
         before = files.info(path)
         files.get_file(path, str(new))
-        files.invalidate_cache()
+        _forget(files)
         after = files.info(path)
         is_whole = before.get("size") in (None, new.stat().st_size)
         if not is_whole or _read_version(before) != _read_version(after):
@@ -272,9 +272,15 @@ def _connect(address: str) -> tuple[Any, str]:
     options = {"auto_mkdir": True} if protocol in ("file", "local") else {}
     with _explaining(address):
         files, path = fsspec.url_to_fs(address, **options)
-        # Another program may have written since an earlier comparison.
-        files.invalidate_cache()
+        _forget(files)
     return files, path
+
+
+def _forget(files: Any) -> None:
+    """Make the file system read folders again: another program may have written meanwhile."""
+    files.invalidate_cache()
+    # Some file systems, such as that of web servers, have a cache that this does not empty.
+    files.dircache.clear()
 
 
 @contextmanager

@@ -564,6 +564,17 @@ def pages(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         thread.join()
 
 
+def test_a_new_file_is_seen_at_once(
+    store: ps.Store, pages: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that remembers its folders does not hide a file from a later plan."""
+    monkeypatch.setitem(fsspec.config.conf, "http", {"use_listings_cache": True})
+    address, folder = pages
+    for number in (1, 2):
+        (folder / f"{number}.csv").write_text(f"id,name\n{number},Rex {number}\n")
+        assert len(store.plan(f"{address}/*.csv").changes) == number
+
+
 def test_sheets_on_a_web_server(store: ps.Store, pages: tuple[str, Path]) -> None:
     """A file, a pattern and a folder of a web server are sheets; it is not written to, and no
     secret of an address to which it redirects is shown.
