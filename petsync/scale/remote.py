@@ -10,11 +10,13 @@ import posixpath
 import re
 import secrets
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -68,6 +70,7 @@ class Copies:
 
     _folder: Path
     _executor: Executor
+    _copy_file: Callable[[_Copy], None]
     _addresses: dict[str, str] = field(default_factory=dict)
     """The address of each folder of copies."""
 
@@ -121,22 +124,25 @@ class Copies:
         return folder
 
     def _run(self, copies: Sequence[_Copy]) -> None:
-        for _ in self._executor.map(_copy_file, copies):
+        for _ in self._executor.map(self._copy_file, copies):
             pass
 
 
 @contextmanager
 def make_copies(executor: Executor | None) -> Iterator[Copies]:
     """Yield copies, which are removed at the end. In the block, the messages of errors name the
-    addresses. The executor makes the copies; without one, or with processes, threads do.
+    addresses. The executor makes the copies; without one, or with processes, threads do, until the
+    block ends.
     """
-    is_given = executor is not None and not isinstance(executor, LocalProcesses)
+    ended = threading.Event()
     with (
         # A worker may still write into the folder.
         tempfile.TemporaryDirectory(prefix="petsync-", ignore_cleanup_errors=True) as folder,
         ThreadPoolExecutor(_THREADS) as threads,
     ):
-        copies = Copies(Path(folder), executor if executor and is_given else threads)
+        copies = Copies(Path(folder), threads, partial(_copy_file, ended=ended))
+        if executor is not None and not isinstance(executor, LocalProcesses):
+            copies = Copies(Path(folder), executor, _copy_file)
         try:
             yield copies
         except PetsyncError as error:
@@ -145,6 +151,7 @@ def make_copies(executor: Executor | None) -> Iterator[Copies]:
             error.args = (error.message,)
             raise
         finally:
+            ended.set()
             threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -193,13 +200,19 @@ def _write_order(name: Path) -> tuple[bool, bool]:
     return name.name == MANIFEST, BASE_FOLDER not in name.parts
 
 
-def _copy_file(copy: _Copy) -> None:
-    """Copy a file. A worker may do it again after another one died."""
+def _copy_file(copy: _Copy, ended: threading.Event | None = None) -> None:
+    """Copy a file, or stop once `ended` is set. A worker may do it again after another one died."""
+
+    def stop(*_: object, **__: object) -> None:
+        if ended is not None and ended.is_set():
+            raise InterruptedError("the copy was stopped")
+
     files, path = _connect(copy.address)
+    callback = import_module("fsspec.callbacks").Callback(hooks={"stop": stop})
     new = copy.target.with_name(f".{copy.target.name[:80]}.{secrets.token_hex(6)}")
     with _explaining(copy.address):
         before = files.info(path)
-        files.get_file(path, str(new))
+        files.get_file(path, str(new), callback=callback)
         _forget(files)
         after = files.info(path)
         is_whole = before.get("size") in (None, new.stat().st_size)

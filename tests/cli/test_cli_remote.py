@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,7 +24,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import Shell
+from commands import PROGRAM, Shell
 from fsspec.implementations.memory import MemoryFileSystem
 from scenarios import PETS, Scenario, changed, kinds
 
@@ -532,7 +536,24 @@ def test_an_address_needs_a_confirmed_file(box: Sandbox, bucket: str, tmp_path: 
 
 
 class _Pages(SimpleHTTPRequestHandler):
-    """Serves a folder; /moved.csv redirects to an address with a secret, which is forbidden."""
+    """Serves a folder; /moved.csv redirects to an address with a secret, which is forbidden, and
+    /slow.csv takes a minute.
+    """
+
+    asked = threading.Event()
+
+    def do_GET(self) -> None:
+        if self.path != "/slow.csv":
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", "1200")
+        self.end_headers()
+        with suppress(OSError):
+            for _ in range(1200):
+                self.wfile.write(b"x")
+                self.asked.set()
+                time.sleep(0.05)
 
     def send_head(self) -> Any:
         if "sig=" in self.path:
@@ -573,6 +594,25 @@ def test_a_new_file_is_seen_at_once(
     for number in (1, 2):
         (folder / f"{number}.csv").write_text(f"id,name\n{number},Rex {number}\n")
         assert len(store.plan(f"{address}/*.csv").changes) == number
+
+
+def test_an_interrupt_ends_a_copy(box: Sandbox, pages: tuple[str, Path], tmp_path: Path) -> None:
+    """Ctrl-C does not wait until a large file is copied, and leaves no copy behind."""
+    address, folder = pages
+    (folder / "slow.csv").write_text("x" * 1200)
+    (tmp_path / "temporary").mkdir()
+    running = subprocess.Popen(
+        [*PROGRAM, "plan", f"{address}/slow.csv", "--url", box.url],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert _Pages.asked.wait(60)
+    running.send_signal(signal.SIGINT)
+    _, shown = running.communicate(timeout=30)
+    assert "interrupted" in shown
+    assert not [*(tmp_path / "temporary").iterdir()]
 
 
 def test_sheets_on_a_web_server(store: ps.Store, pages: tuple[str, Path]) -> None:

@@ -111,6 +111,24 @@ def test_a_sheet_that_is_open_takes_its_ids_later(
     assert (tmp_path / "pets.csv").read_text("utf-8") == CHANGED.replace(",New", f"{new.id},New")
 
 
+@pytest.mark.parametrize("address", ["pets", "file://{}/pets"])
+def test_ids_are_not_offered_for_several_files(
+    address: str, shell: Shell, box: Sandbox, tmp_path: Path
+) -> None:
+    """The new ids of a folder, or of an address, are in no sheet and in no results file: the
+    command asks once, and names no file that takes them.
+    """
+    (tmp_path / "pets").mkdir()
+    (tmp_path / "pets/a.csv").write_text("id,name,status\n,New,sold\n", "utf-8")
+    with _terminal("apply", address.format(tmp_path), *to(box), cwd=tmp_path) as (end, running):
+        _until(end, "[y/N]")
+        os.write(end, b"y\n")
+        shown = re.sub(r"\x1b\[[0-9;]*m|\s+", " ", _until(end))
+        assert running.wait(60) == 0
+    assert "1 applied" in shown
+    assert "new ids" not in shown
+
+
 def test_a_run_that_was_stopped_is_finished_first(
     shell: Shell, box: Sandbox, tmp_path: Path
 ) -> None:
