@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -293,10 +294,13 @@ def _modes(*names: str) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_person_asks_for_at_umask_000(
+    shell: Shell, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With umask 000, other users may read the files that commands write, but never write them. A
     file made from a sheet is not more readable than the sheet.
     """
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.setenv("PETSYNC_STATE", ".petsync")
     before = set(Path().iterdir())
     sheet = _sheet()
@@ -352,6 +356,13 @@ def test_a_copy_that_is_there_is_not_left_open() -> None:
     assert set(_modes("copy.csv", "marked.xlsx").values()) == {"640"}
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Yield a folder whose path is short enough for sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="p-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -361,10 +372,10 @@ def test_a_copy_that_is_there_is_not_left_open() -> None:
     ],
     ids=["serve", "serve --db", "app"],
 )
-def test_a_server_at_umask_000(shell: Shell, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_server_at_umask_000(shell: Shell, short_folder: Path, words: tuple[str, ...]) -> None:
     """The pets that `serve` stores, and all temporary files of `app`, are private."""
     del shell
-    folders = {name: tmp_path / name for name in ("HOME", "TMPDIR", "JUPYTER_RUNTIME_DIR")}
+    folders = {name: short_folder / name for name in ("HOME", "TMPDIR", "JUPYTER_RUNTIME_DIR")}
     for folder in folders.values():
         folder.mkdir(mode=0o700)
     environ = {name: str(folder) for name, folder in folders.items()}
