@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import pytest
 from jupyter_client.blocking import BlockingKernelClient
 
@@ -137,6 +139,16 @@ def _answer(client: BlockingKernelClient, code: str) -> Any:
     return ast.literal_eval(answer["data"]["text/plain"])
 
 
+def _find_connection(link: str) -> str:
+    """Return the connection file of the page's kernel, a process that this one started."""
+    port = str(urlsplit(link).port)
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if child.environ().get("VOILA_APP_PORT") == port:
+                return next(each for each in child.cmdline() if each.endswith(".json"))
+    raise AssertionError("the page has no kernel")
+
+
 def test_the_page_imports_nothing_from_its_folder(folder: Path) -> None:
     """`petsync app` in a folder of decoys runs none of them: the folder is on the module path of
     neither the server nor the kernel, also after the kernel changes to it.
@@ -145,8 +157,7 @@ def test_the_page_imports_nothing_from_its_folder(folder: Path) -> None:
         answer = httpx.get(link, timeout=_READY_S, follow_redirects=True)
         assert "application/vnd.jupyter.widget-view+json" in answer.text
         assert _ran(folder) == []
-        [connection] = (folder.parent / "temporary").rglob("kernel-*.json")
-        client = BlockingKernelClient(connection_file=str(connection))
+        client = BlockingKernelClient(connection_file=_find_connection(link))
         client.load_connection_file()
         client.start_channels()
         try:
