@@ -2,8 +2,9 @@
 
     python benchmarks/scale.py [PETS …]
 
-The store's side and the export are folders of `snapshot_to`; one of 128 rows is edited. The
-plan needs no request. `--run` makes one plan in a process of its own, and prints what it needed.
+The store's side and the export are folders of `snapshot_to`; one of 128 rows is edited, and one
+pet of each part has changed in the store since the export. The plan needs no request. `--run` makes
+one plan in a process of its own, and prints what it needed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from multiprocessing import get_context
@@ -29,7 +31,7 @@ import pyarrow.parquet as pq
 
 import petsync as ps
 from petsync.plan.change import Coverage
-from petsync.scale.parts import BASE_FOLDER, MANIFEST, Manifest, PartWriter, write_part
+from petsync.scale.parts import BASE_FOLDER, MANIFEST, Manifest, Part, PartWriter, write_part
 from petsync.table.arrow import SCHEMA
 
 URL = "http://127.0.0.1:9/v2"
@@ -56,28 +58,41 @@ def build(folder: Path, pets: int) -> None:
     for start in range(1, pets + 1, CHUNK):
         writer.write(make_pets(start, min(start + CHUNK, pets + 1)))
     writer.close()
-    parts = tuple(
-        write_part(folder / "store" / f"part-{n:05d}.parquet", writer.read(n).sort_by("id"))
+    base = folder / "sheet" / BASE_FOLDER
+    base.mkdir(parents=True)
+    parts = [
+        write_part(base / f"part-{n:05d}.parquet", writer.read(n).sort_by("id"))
         for n in range(PARTS)
-    )
+    ]
     shutil.rmtree(folder / "rows")
-    manifest = Manifest(
-        store=URL,
-        taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        coverage=Coverage(("available", "pending", "sold")),
-        pets=pets,
-        parts=parts,
-    )
-    (folder / "store" / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-    shutil.copytree(folder / "store", folder / "sheet" / BASE_FOLDER)
+    _write_manifest(base, pets, parts)
+    changed = []
     for part in parts:
-        table = pq.read_table(folder / "store" / part.file)
+        table = pq.read_table(base / part.file)
+        statuses = pa.array(["withdrawn", *table["status"][1:].to_pylist()], pa.large_string())
+        changed.append(
+            write_part(folder / "store" / part.file, table.set_column(2, "status", statuses))
+        )
+    _write_manifest(folder / "store", pets, changed)
+    for part in parts:
+        table = pq.read_table(base / part.file)
         is_edited = pc.equal(pc.bit_wise_and(table["id"], 127), 1)
         names = table["name"].cast(pa.string())
         other = pc.binary_join_element_wise(names, "II", " ")
         names = pc.if_else(is_edited, other, names).cast(pa.large_string())
         table = table.set_column(1, "name", names)
         pq.write_table(table, folder / "sheet" / part.file, compression="zstd")
+
+
+def _write_manifest(folder: Path, pets: int, parts: Sequence[Part]) -> None:
+    manifest = Manifest(
+        store=URL,
+        taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        coverage=Coverage(("available", "pending", "sold")),
+        pets=pets,
+        parts=tuple(parts),
+    )
+    (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
 
 
 def make_pets(start: int, end: int) -> pa.Table:
