@@ -16,7 +16,7 @@ from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from petsync.errors import PetsyncError, SettingsError
 
@@ -26,6 +26,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _CONNECT_S = 30
+_CHUNKS = 16
+"""The number of groups of parts, so that all processes end at nearly the same time."""
 _ATTEMPTS = 3
 """How often a part is computed if the worker dies."""
 _UNITS = {"MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
@@ -105,12 +107,13 @@ class Workers:
         PetsyncError if processes die repeatedly, and the errors of the function.
         """
         if self._executor is not None:
-            yield from self._executor.map(function, parts)
+            yield from self._executor.map(function, parts, chunksize=_find_chunk(parts))
             return
         done = 0
         for _ in range(_ATTEMPTS):
             try:
-                for result in self._get_own().map(function, parts[done:]):
+                chunk = _find_chunk(parts)
+                for result in self._get_own().map(function, parts[done:], chunksize=chunk):
                     done += 1
                     yield result
             except BrokenProcessPool:
@@ -189,6 +192,11 @@ def connect_dask(address: str) -> Iterator[Executor]:
         ) from None
     with client:
         yield client.get_executor(retries=_ATTEMPTS - 1, pure=False)
+
+
+def _find_chunk(parts: Sequence[Any]) -> int:
+    """Return how many parts a process gets at once, with one copy of the function."""
+    return max(1, len(parts) // _CHUNKS)
 
 
 def _count_processors() -> int:
