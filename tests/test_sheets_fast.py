@@ -836,6 +836,7 @@ ANY_PETS = st.builds(
 
 @settings(max_examples=500)
 @given(st.lists(ANY_PETS, max_size=4), st.sampled_from(["[clear]", "", "-", "Tag"]))
+@example([Pet(tags=(Tag(None, "http://a.b/c"), Tag(None, "http://a.b/d")))], "[clear]")
 def test_texts_of_columns_are_those_of_cells(several, marker):
     """The texts of whole columns are the same as those of one cell after the other."""
     table = table_from_pets(several)

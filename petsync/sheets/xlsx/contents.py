@@ -102,8 +102,10 @@ def _iter_columns(
         if pa.types.is_integer(column.type):
             yield column.cast(_TEXT).fill_null("")
             continue
-        ids = table[TAG_IDS].combine_chunks() if name == "tags" else None
-        texts, is_plain = find_plain(column, ids, separator)
+        if name == "tags":
+            texts, is_plain = find_plain(column, table[TAG_IDS].combine_chunks())
+        else:
+            texts, is_plain = find_plain(column, separator=separator)
         rows = np.flatnonzero(~is_plain if is_known else np.ones(len(table), dtype=bool))
         texts = texts.fill_null("")
         if len(rows):
