@@ -16,7 +16,7 @@ from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from petsync.errors import PetsyncError, SettingsError
 
@@ -26,8 +26,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _CONNECT_S = 30
-_CHUNKS = 16
-"""The number of groups of parts, so that all processes end at nearly the same time."""
 _ATTEMPTS = 3
 """How often a part is computed if the worker dies."""
 _UNITS = {"MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
@@ -100,20 +98,23 @@ class Workers:
         if self._own is not None:
             self._own.shutdown(cancel_futures=True)
 
-    def run(self, function: Callable[[T], R], parts: Sequence[T]) -> Iterator[R]:
-        """Yield the results of a pure function for each part, in order.
+    def run(
+        self, function: Callable[[T], R], parts: Sequence[T], *, groups: int | None = None
+    ) -> Iterator[R]:
+        """Yield the results of a pure function for each part, in order. With `groups`, a process
+        gets a group of parts at once, with one copy of the function, and keeps their results.
 
         If a process of this machine dies, new processes compute its parts again. Raises
         PetsyncError if processes die repeatedly, and the errors of the function.
         """
+        size = 1 if groups is None else -(-len(parts) // groups)
         if self._executor is not None:
-            yield from self._executor.map(function, parts, chunksize=_find_chunk(parts))
+            yield from self._executor.map(function, parts, chunksize=size)
             return
         done = 0
         for _ in range(_ATTEMPTS):
             try:
-                chunk = _find_chunk(parts)
-                for result in self._get_own().map(function, parts[done:], chunksize=chunk):
+                for result in self._get_own().map(function, parts[done:], chunksize=size):
                     done += 1
                     yield result
             except BrokenProcessPool:
@@ -192,11 +193,6 @@ def connect_dask(address: str) -> Iterator[Executor]:
         ) from None
     with client:
         yield client.get_executor(retries=_ATTEMPTS - 1, pure=False)
-
-
-def _find_chunk(parts: Sequence[Any]) -> int:
-    """Return how many parts a process gets at once, with one copy of the function."""
-    return max(1, len(parts) // _CHUNKS)
 
 
 def _count_processors() -> int:

@@ -114,6 +114,18 @@ class PartFiles:
         """Return the sheet's rows. Raises SheetError if a file cannot be read, or was changed."""
         return pa.concat_tables([read_rows(self.sheet), *(read() for _, read in self.in_place)])
 
+    def read_base(self, pets: pa.Table) -> pa.Table:
+        """Return the pets at the export, given those of the store. Raises SheetError if the file
+        cannot be read, or was changed.
+        """
+        if self.base is None:
+            return SCHEMA.empty_table()
+        if self.base[1] != self.store[1]:
+            return read_part(*self.base)
+        # The store's part is equal, unless the base is damaged.
+        read_bytes(*self.base)
+        return pets
+
     def find_ids(self, rows: Collection[int]) -> pa.Array:
         """Return the ids of the rows with these values of ORDER. Raises SheetError as `read_sheet`
         does.
@@ -170,12 +182,7 @@ def reduce_part(files: PartFiles) -> Reduced:
     """
     rows = files.read_sheet()
     pets = read_part(*files.store)
-    base = SCHEMA.empty_table() if files.base is None else pets
-    if files.base is not None and files.base[1] != files.store[1]:
-        base = read_part(*files.base)
-    elif files.base is not None:
-        # The store's part is equal, but only if the base is not damaged.
-        read_bytes(*files.base)
+    base = files.read_base(pets)
     statuses = frozenset(pc.unique(pets["status"]).drop_null().to_pylist())
     agrees = _find_agreeing(rows, pets, files)
     found, unlisted = _find_faulty(rows, pets, agrees, files, statuses)
@@ -204,8 +211,8 @@ def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
     rows, pets, base = files.schema.empty_table(), SCHEMA.empty_table(), SCHEMA.empty_table()
     if len(ids):
         rows = _select(files.read_sheet(), KEY, ids)
-        pets = _select(read_part(*files.store), "id", ids)
-        base = base if files.base is None else _select(read_part(*files.base), "id", ids)
+        now = read_part(*files.store)
+        pets, base = (_select(each, "id", ids) for each in (now, files.read_base(now)))
     return Reduced(rows=rows, pets=pets, base=base)
 
 

@@ -69,7 +69,9 @@ _MIN_EDITS, _MIN_KNOWN = 3, 2
 of other rows that differ.
 """
 _GROUPS = 16
-"""The maximum number of groups of files that are split at once."""
+"""The maximum number of groups of files that are split at once, and of parts in which names are
+looked for.
+"""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -292,7 +294,8 @@ class _Whole:
     def add_named(self, ids: Iterable[int]) -> None:
         """Add the pets with these ids, and those that the rows concern by a name or a photo."""
         wanted = self._find_wanted(ids)
-        self._found += self._workers.run(partial(find_named, wanted=wanted), self._parts)
+        find = partial(find_named, wanted=wanted)
+        self._found += self._workers.run(find, self._parts, groups=_GROUPS)
 
     def _find_wanted(self, ids: Iterable[int]) -> Wanted:
         """Return what other pets may have in common with the rows without a pet, and with the rows
