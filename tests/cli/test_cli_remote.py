@@ -40,17 +40,11 @@ from petsync.sheets.sidecar import sidecar_path
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def _open_box() -> Iterator[Sandbox]:
-    with Sandbox(auth=False) as box:
-        yield box
-
-
 @pytest.fixture
-def box(_open_box: Sandbox) -> Sandbox:
-    _open_box.break_with(None)
-    _open_box.reset(PETS)
-    return _open_box
+def box(box: Sandbox) -> Sandbox:
+    """Return the store of the other tests, with other pets."""
+    box.reset(PETS)
+    return box
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jupyter_client.manager import KernelManager
 
 __all__ = ["free_port", "use_unix_sockets"]
@@ -36,4 +37,4 @@ def use_unix_sockets(folder: Path) -> None:
         own = {"transport": "ipc", "ip": str(folder / f"kernel-{secrets.token_hex(4)}")}
         begin(self, *args, **{**own, **options})
 
-    KernelManager.__init__ = begin_with_socket  # type: ignore[method-assign]
+    pytest.MonkeyPatch().setattr(KernelManager, "__init__", begin_with_socket)
