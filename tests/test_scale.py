@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 
 import petsync as ps
 from petsync.errors import FindingsError, PlanError, SheetError
+from petsync.plan import lineage
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale import reduce
@@ -155,14 +156,17 @@ def threads() -> Iterator[Executor]:
         yield executor
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    ("seed", "share"), [*((seed, 1.0) for seed in range(20)), *((seed, 0.1) for seed in range(20))]
+)
 def test_the_plan_of_parts_is_that_of_the_whole(
-    seed: int, tmp_path: Path, threads: Executor
+    seed: int, share: float, tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the trouble in a sheet, and however many parts there are, the plan has the same
-    changes, conflicts and rows in trouble as a comparison in memory.
+    """Whatever the trouble in a sheet of all pets or of a `share` of them, and however many parts
+    there are, the plan has the same changes, conflicts and rows in trouble as a comparison in
+    memory.
     """
-    chance = random.Random(seed)
+    chance = random.Random(f"{seed} {share}" if share < 1 else seed)
     pets = catalogue(chance, 300, odd=0.02)
     has_base, parts = seed % 2 == 0, [1, 2, 7, 64][seed % 4]
     with (
@@ -177,13 +181,41 @@ def test_the_plan_of_parts_is_that_of_the_whole(
         for pet in chance.sample(pets, 20):
             store.api.update_pet(replace_name(pet, f"{pet.name} of the store"))
         frame = edited(chance, exported.frame)
+        if share < 1:
+            # Seeds from 10 on leave out the pets in no row, as if they were many.
+            monkeypatch.setattr(lineage, "MAX_LOST_PAIRS", 100_000 if seed < 10 else 0)
+            start = chance.randrange(200)
+            frame = frame[start : start + int(len(frame) * share)].reset_index(drop=True)
         write_parts(frame, folder, 3)
-        options: dict[str, Any] = {"delete_missing": seed % 3 == 0}
+        options: dict[str, Any] = {"delete_missing": seed % 3 == 0 and share == 1}
         sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
         whole = store.plan(replace(sheet, base=base_of(exported)) if has_base else sheet, **options)
         plan = store.plan(folder, executor=threads, **options)
     assert contents(plan) == contents(whole)
-    assert plan.changes
+    assert plan.changes or plan.conflicts
+
+
+def test_many_pets_in_no_row_are_left_out(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many pets in no row, only those stay that a row may mean, and the plan counts all."""
+    monkeypatch.setattr(lineage, "MAX_LOST_PAIRS", 0)
+    pets = [ps.Pet(id=n, name=f"Pet {n}", status="sold") for n in range(1, 1001)]
+    with (
+        Sandbox(pets=pets) as box,
+        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
+    ):
+        folder = tmp_path / "pets"
+        rows = {"id": [7, 8, None], "name": ["Pet 7", "Rex", "Pet 900"], "status": ["pending"] * 3}
+        rows |= {"category": ["Dogs"] * 3, "tags": [[]] * 3, "photo_urls": [[]] * 3}
+        write_parts(pd.DataFrame(rows).astype({"id": "Int64"}), folder, 1)
+        now, _ = store.read_with_snapshot(folder, with_unnamed=False, executor=threads)
+        plan = store.plan(folder, executor=threads)
+    assert now.rows["id"].tolist() == [7, 8, 900]
+    assert (len(now), now.unnamed) == (1000, 997)
+    assert (len(plan.updates), len(plan.adds), plan.pets) == (2, 1, 1000)
+    assert plan.adds[0].namesake == 900
+    assert any("998 pets of the store are in no row" in note for note in plan.notes)
 
 
 Cells = list[Any]

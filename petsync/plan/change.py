@@ -410,7 +410,13 @@ class Snapshot:
     known categories and tags from it.
     """
     left_out: int = 0
-    """The number of pets that are not in `pets` because their rows agree with them."""
+    """The number of pets that are not in `pets` because their rows agree with them, or because they
+    are in no row.
+    """
+    unnamed: int = 0
+    """How many of the pets that are left out are in no row."""
+    unexported: int = 0
+    """How many of these the sheet's base lacks."""
     usage: Usage | None = None
     """The use of the categories and tags by all pets, if some are left out."""
 

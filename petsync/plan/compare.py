@@ -34,6 +34,8 @@ from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
     Unit,
+    Usage,
+    Vocabulary,
     content,
     differing_columns,
     find_filled_columns,
@@ -83,6 +85,7 @@ __all__ = [
     "IdExchange",
     "MissingPets",
     "ShiftedColumns",
+    "appearance",
     "base_of",
     "compare",
     "describe_exchanged",
@@ -388,7 +391,12 @@ def _build_exchanged(
 def has_ids(sheet: Sheet) -> bool:
     """Return true if a row of the sheet has an id, even if it is unreadable."""
     named = not lacks_id(sheet.rows).all()
-    return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
+    return (
+        named
+        or sheet.agreeing > 0
+        or bool(sheet.blocked_ids)
+        or any(p.column == "id" for p in sheet.problems)
+    )
 
 
 def _find_lookalikes(
@@ -834,7 +842,9 @@ _LOOKALIKES = str.maketrans(
 """Cyrillic, Greek and Armenian letters, and the Latin ones that look the same."""
 
 
-def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[str]:
+def describe_strange_letters(
+    changes: Iterable[Change], pets: pd.DataFrame, usage: Usage | None = None
+) -> Iterator[str]:
     """Yield a sentence on texts to send that mix scripts within a word, and one on texts that look
     like another text of the store in the same column.
     """
@@ -852,14 +862,14 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
                 continue
             if strange := _find_mixed_script(text):
                 mixed.setdefault(f"{change.source}: {text!r}: {strange}", "")
-            elif (looks := _looks(text)).isascii():
+            elif (looks := appearance(text)).isascii():
                 whole.setdefault((column, text, looks), change.source)
     if mixed:
         yield (
             f"{first_items([*mixed])}. These letters look like others: if this is not intended, "
             "type the text again."
         )
-    known = _collect_known_texts(pets) if whole else {}
+    known = _collect_known_texts(pets, usage) if whole else {}
     similar = [
         f"{source}: {text!r} looks like the store's {twin!r}"
         for (column, text, looks), source in whole.items()
@@ -927,22 +937,28 @@ def _have_photos(column: pd.api.extensions.ExtensionArray, wanted: Collection[st
     return np.array([bool(each) and normalize(each[0]) in wanted for each in lists], dtype=bool)
 
 
-def _looks(text: str) -> str:
+def appearance(text: str) -> str:
+    """Return the text with Latin letters in place of those that look the same."""
     return text.translate(_LOOKALIKES)
 
 
-def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
+def _collect_known_texts(pets: pd.DataFrame, usage: Usage | None) -> dict[tuple[str, str], str]:
     """Return the store's ASCII texts, by column and appearance, which for ASCII is the text
     itself.
     """
-    known = {
+    vocabulary = Vocabulary(pets, usage)
+    texts: dict[str, Iterable[str | None]] = {
+        "name": pets["name"].dropna().unique(),
+        "status": pets["status"].dropna().unique(),
+        "category": (category.name for category in vocabulary.used_categories),
+        "tags": (tag.name for tag in vocabulary.used_tags),
+    }
+    return {
         (column, text): text
-        for column in ("name", "status", "category")
-        for text in map(normalize, pets[column].dropna().unique())
+        for column, found in texts.items()
+        for text in map(normalize, found)
         if text.isascii()
     }
-    tags = {normalize(tag.name) for tag in count_items(pets["tags"].array)}
-    return known | {("tags", name): name for name in tags if name.isascii()}
 
 
 # Pets that no row names: they are deleted only if this is requested and no doubt remains.
@@ -1006,10 +1022,12 @@ def _find_missing(
     places = np.flatnonzero(~decisions.sides.named)
     if base is None and not options.delete_missing:
         kept: dict[KeptPetRule, match.Positions] = {"left-alone": places}
-        return MissingPets([], [], _note_left_alone(len(places)), kept)
+        return MissingPets([], [], _note_left_alone(len(places) + snapshot.unnamed), kept)
     places, old, new = _split_exported(snapshot, places, base)
     never_exported = plain_values(snapshot.rows["id"].array.take(new))
-    never = _note_never_exported(sum(each not in in_doubt for each in never_exported))
+    never = _note_never_exported(
+        sum(each not in in_doubt for each in never_exported) + snapshot.unexported
+    )
     adds = _select_merged(
         [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) < 1], sheet
     )
@@ -1021,7 +1039,7 @@ def _find_missing(
     pairs += _pair_renamed(snapshot, places, adds, sheet, order, pairs)
     conflicts = [*_iter_lost_id_conflicts(pairs)]
     if not options.delete_missing:
-        notes = [*_note_left_alone(len(places)), *never]
+        notes = [*_note_left_alone(len(places) + snapshot.unnamed), *never]
         kept = {"left-alone": places, "not-exported": new}
         return MissingPets([], conflicts, notes, kept)
     if uncertain:
@@ -1200,7 +1218,7 @@ def _pair_renamed(
     """Return pairs of a pet in no row and an add that may be meant for it under another name. The
     `known` pairs are omitted.
     """
-    if not adds:
+    if not adds or snapshot.unnamed:  # These are more than `find_lost_rows` compares.
         return []
     by_row = {add.row: add for add in adds if add.row is not None}
     row_pets = {row: add.after for row, add in by_row.items()}
@@ -1923,7 +1941,7 @@ def _build_plan(
             *missing_pets.notes,
             *describe_namesakes(decided),
             *([moved.note] if moved.note else describe_exchanged(edited, sheet, before)),
-            *describe_strange_letters(decided, snapshot.rows),
+            *describe_strange_letters(decided, snapshot.rows, snapshot.usage),
             *notes_of(conflicts),
             *_iter_correction_notes(sheet),
         ),

@@ -47,6 +47,7 @@ from petsync.table.frame import find_rows, has_action, has_id_in, ids_of, lacks_
 from petsync.table.sheet import Sheet
 
 __all__ = [
+    "MAX_LOST_PAIRS",
     "Identity",
     "Match",
     "RemovedPet",
@@ -581,7 +582,7 @@ def find_lost_rows(
     Without `ids` the place does not count. `missing_pets` are pets that no row names. `adds` are
     the pets that rows would add.
     """
-    if not adds or not missing_pets or len(adds) * len(missing_pets) > _MAX_LOST_PAIRS:
+    if not adds or not missing_pets or len(adds) * len(missing_pets) > MAX_LOST_PAIRS:
         return []
     places = dict(_places({*_ids(sheet)}, ids))
     slots = slots_of(sheet)
@@ -645,8 +646,8 @@ _Trust = Literal["file", "kin", "any"]
 _TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
 _Tie = Literal["ids", "rows", "name", ""]
 """What links a sheet to records: its export or ids, rows that both have, its name, or nothing."""
-_MAX_LOST_PAIRS = 100_000
-"""The maximum number of pairs of lost records and rows to compare."""
+MAX_LOST_PAIRS = 100_000
+"""The maximum number of pairs of missing pets and rows to compare."""
 _Pair = tuple[RowRecord, _Line]
 
 
@@ -837,7 +838,7 @@ def _match_lost_rows(
         ]
         shares = any(id(record) in matched for record in file.records)
         tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
-        is_much = len(rows_lost) * len(free_lines) > _MAX_LOST_PAIRS
+        is_much = len(rows_lost) * len(free_lines) > MAX_LOST_PAIRS
         if is_much and tie == "name":
             continue
         for record in rows_lost:
@@ -978,7 +979,7 @@ def _iter_conflict_rows(
             for line in free_lines
             if line.row not in matches or matches[line.row].kind != "certain"
         ]
-        is_much = len(edited) * len(rest) > _MAX_LOST_PAIRS
+        is_much = len(edited) * len(rest) > MAX_LOST_PAIRS
         for record in edited:
             for line in rest:
                 if is_much or _is_in_common(
@@ -1252,7 +1253,7 @@ class _Matching:
         similar.
         """
         is_unsorted = self._order.is_unsorted and _is_in_order(self._pairs)
-        if len(placed) * (len(self._new) + len(self._old)) > _MAX_LOST_PAIRS:
+        if len(placed) * (len(self._new) + len(self._old)) > MAX_LOST_PAIRS:
             return set() if is_unsorted else {line.row for _, line in placed}
         last = max((line.row for _, line in [*self._pairs, *placed]), default=0)
         by_row = {line.row: (record, line) for record, line in placed}

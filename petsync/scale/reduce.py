@@ -109,6 +109,10 @@ class PartFiles:
     """
     most: int
     """How many rows that agree, and have warnings, are compared as a whole."""
+    most_unnamed: int
+    """How many pets in no row are compared as a whole. Of more pets, only those are compared that a
+    row concerns.
+    """
 
     def read_sheet(self) -> pa.Table:
         """Return the sheet's rows. Raises SheetError if a file cannot be read, or was changed."""
@@ -164,8 +168,12 @@ class Reduced:
     """The other pets at the export that have another name or other photos in the store, with the
     columns of _NO_NAMES.
     """
+    unnamed: int = 0
+    """The number of the store's other pets that are in no row."""
+    unexported: int = 0
+    """How many of these the base lacks."""
     statuses: frozenset[str] = frozenset()
-    """The statuses of the store's pets."""
+    """The statuses of the pets in the store and at the export."""
     categories: Counter[Category] = field(default_factory=Counter)
     """The categories with the number of the store's pets that have each."""
     tags: Counter[Tag] = field(default_factory=Counter)
@@ -176,29 +184,49 @@ class Reduced:
 
 def reduce_part(files: PartFiles) -> Reduced:
     """Return the rows that do not agree with their pets or that have findings, and the pets of
-    these rows and of no row.
+    these rows. Also return the pets in no row, unless they are more than `files.most_unnamed`.
 
     Raises SheetError if a file cannot be read, or was changed.
     """
     rows = files.read_sheet()
     pets = read_part(*files.store)
     base = files.read_base(pets)
-    statuses = frozenset(pc.unique(pets["status"]).drop_null().to_pylist())
-    agrees = _find_agreeing(rows, pets, files)
-    found, unlisted = _find_faulty(rows, pets, agrees, files, statuses)
+    places = _positions(rows[KEY].to_numpy(), pets["id"].to_numpy())
+    agrees = _find_agreeing(rows, pets, places, files)
+    found, unlisted = _find_faulty(rows, pets, places, agrees, files)
     agrees[found] = False
-    agreeing = rows[KEY].filter(pa.array(agrees))
+    is_named = _mark(places, len(pets))
+    is_left = _mark(places[agrees], len(pets))
+    if np.count_nonzero(~is_named) > files.most_unnamed:
+        has_name = pc.not_equal(pc.utf8_trim_whitespace(_combine(pets["name"])), "")
+        is_left |= ~is_named & np.array(has_name.fill_null(fill_value=False))
+    exported = _positions(base["id"].to_numpy(), pets["id"].to_numpy())
+    is_left_there = np.append(is_left, False)[exported]
+    is_unnamed = is_left & ~is_named
     vocabulary = Vocabulary(rows_from_table(pets))
     return Reduced(
         rows=rows.filter(pa.array(~agrees)),
-        pets=_without(pets, agreeing),
-        base=_without(base, agreeing),
-        renamed=_find_renamed(base, pets, agreeing),
-        statuses=statuses,
+        pets=pets.filter(pa.array(~is_left)),
+        base=base.filter(pa.array(~is_left_there)),
+        renamed=_find_renamed(base, pets, exported, np.flatnonzero(is_left_there)),
+        unnamed=int(is_unnamed.sum()),
+        unexported=int((is_unnamed & ~_mark(exported, len(pets))).sum()),
+        statuses=_find_statuses(pets) | _find_statuses(base),
         categories=vocabulary.used_categories,
         tags=vocabulary.used_tags,
         unlisted=unlisted,
     )
+
+
+def _mark(places: npt.NDArray[np.intp], size: int) -> _Mask:
+    """Return a mask of this size that is true at the places, except -1."""
+    mask = np.zeros(size + 1, dtype=bool)
+    mask[places] = True
+    return mask[:-1]
+
+
+def _find_statuses(pets: pa.Table) -> frozenset[str]:
+    return frozenset(pc.unique(pets["status"]).drop_null().to_pylist())
 
 
 def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
@@ -240,30 +268,32 @@ def are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:
     return mask
 
 
-def _without(table: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
-    return table.filter(pc.invert(pc.is_in(table["id"], value_set=_combine(ids))))
-
-
-def _find_renamed(base: pa.Table, pets: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
-    """Return those of the pets with these ids that the base has with another name or photo."""
+def _find_renamed(
+    base: pa.Table, pets: pa.Table, exported: npt.NDArray[np.intp], at: npt.NDArray[np.intp]
+) -> pa.Table:
+    """Return those of the pets at these positions of the base that the store has with another name
+    or photo. `exported` has the position in the store of each pet of the base.
+    """
     some = base.select(_NO_NAMES.column_names)
-    places = _positions(some["id"].to_numpy(), pets["id"].to_numpy())
-    at = np.flatnonzero(places >= 0)
+    near = exported[at]
     names, others = (_combine(each["name"]) for each in (some, pets))
-    is_other = pc.not_equal(pick(names, at), pick(others, places[at])).fill_null(fill_value=True)
+    is_other = pc.not_equal(pick(names, at), pick(others, near)).fill_null(fill_value=True)
     photos, urls = (Items(_combine(each["photo_urls"])) for each in (some, pets))
-    at = at[np.array(is_other) | photos.differ_at(at, urls, places[at])]
-    return _select(some.take(pa.array(at)), "id", _combine(ids))
+    at = at[np.array(is_other) | photos.differ_at(at, urls, near)]
+    return some.take(pa.array(at))
 
 
 def _combine(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
-    """Return a mask of the rows of which each value is missing, or exactly the pet's."""
+def _find_agreeing(
+    rows: pa.Table, pets: pa.Table, places: npt.NDArray[np.intp], files: PartFiles
+) -> _Mask:
+    """Return a mask of the rows of which each value is missing, or exactly the pet's. `places` has
+    the position of each row's pet.
+    """
     ids = rows[KEY].to_numpy()
-    places = _positions(ids, pets["id"].to_numpy())
     mask = places >= 0
     if (np.diff(ids) <= 0).any():
         mask &= ~pd.Series(ids).duplicated(keep=False).to_numpy()
@@ -279,22 +309,27 @@ def _find_agreeing(rows: pa.Table, pets: pa.Table, files: PartFiles) -> _Mask:
 
 
 def _find_faulty(
-    rows: pa.Table, pets: pa.Table, agrees: _Mask, files: PartFiles, statuses: frozenset[str]
+    rows: pa.Table,
+    pets: pa.Table,
+    places: npt.NDArray[np.intp],
+    agrees: _Mask,
+    files: PartFiles,
 ) -> tuple[npt.NDArray[np.intp], int]:
     """Return the positions of the rows that agree and have errors, and of the first ones that have
-    warnings; and the number of the other rows with warnings.
+    warnings; and the number of the other rows with warnings. `places` has the position of each
+    row's pet.
     """
     at = np.flatnonzero(agrees)
     if files.validate is None:
         return at[:0], 0
-    places = _positions(rows[KEY].to_numpy()[at], pets["id"].to_numpy())
-    odd = {column: _are_odd(pets, column)[places] for column in files.columns if column != ACTION}
+    near = places[at]
+    odd = {column: _are_odd(pets, column)[near] for column in files.columns if column != ACTION}
     at = at[np.logical_or.reduce([*odd.values()])]
     if not len(at):
         return at, 0
     headers = {files.columns[c] for c, mask in odd.items() if c == "id" or mask.any()}
     cells = rows.select([*headers, ROW, ORDER, KEY]).take(pa.array(at))
-    sheet = files.validate(cells, statuses)
+    sheet = files.validate(cells, _find_statuses(pets))
     blocked = {*sheet.blocked}
     warned = {each.row for each in sheet.problems if each.row not in (sheet.header_row, *blocked)}
     kept = sorted(warned)[: files.most]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
@@ -313,10 +314,12 @@ class AsyncStore:
         options: ReadKeywords,
         snapshot: str | Path | None,
         keep: Iterable[int],
+        with_unnamed: bool,
         executor: Executor | None,
     ) -> tuple[Snapshot, Sheet]:
+        read = partial(self._read_folders, options=options, keep=keep, with_unnamed=with_unnamed)
         if not (is_address(path) or is_address(snapshot)):
-            return await self._read_folders(path, options, snapshot, keep, executor)
+            return await read(path, snapshot=snapshot, executor=executor)
         from petsync.scale.remote import make_copies
 
         source = checked_address(path) if is_address(path) else str(path)
@@ -326,16 +329,18 @@ class AsyncStore:
                 snapshot = await asyncio.to_thread(copies.copy_snapshot, address)
             if is_address(path):
                 path = await asyncio.to_thread(copies.copy_sheet, source)
-            now, sheet = await self._read_folders(path, options, snapshot, keep, executor)
+            now, sheet = await read(path, snapshot=snapshot, executor=executor)
         refused = copies.with_addresses(sheet.base_refused)
         return now, replace(sheet, source=source, base_refused=refused)
 
     async def _read_folders(
         self,
         path: str | Path,
+        *,
         options: ReadKeywords,
         snapshot: str | Path | None,
         keep: Iterable[int],
+        with_unnamed: bool,
         executor: Executor | None,
     ) -> tuple[Snapshot, Sheet]:
         # Most sheets are in one file.
@@ -355,7 +360,13 @@ class AsyncStore:
         )
         statuses = self._statuses(())
         return await comparer.read(
-            path, chosen, statuses, store=store, keep=keep, executor=executor
+            path,
+            chosen,
+            statuses,
+            store=store,
+            keep=keep,
+            with_unnamed=with_unnamed,
+            executor=executor,
         )
 
     async def close(self, *, for_good: bool = False) -> None:

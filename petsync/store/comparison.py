@@ -141,6 +141,7 @@ class SheetComparer:
         sheet: Sheet | pd.DataFrame | str | Path,
         *,
         keep: Iterable[int] = (),
+        with_unnamed: bool = True,
         executor: Executor | None = None,
         **options: Unpack[ReadKeywords],
     ) -> tuple[Snapshot, Sheet]:
@@ -148,12 +149,13 @@ class SheetComparer:
         the store's pets as `known_statuses`. Both are read at the same time.
 
         Of a folder or a pattern of files, both lack the rows and pets that agree, except
-        the pets with an id of `keep`. The `executor` compares their parts.
+        the pets with an id of `keep`. Without `with_unnamed`, the snapshot also lacks pets that are
+        in no row and that no row concerns. The `executor` compares their parts.
 
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
-            return await self.read_parts(sheet, options, None, keep, executor)
+            return await self.read_parts(sheet, options, None, keep, with_unnamed, executor)
         tasks = (
             asyncio.ensure_future(self.snapshot()),
             asyncio.ensure_future(asyncio.to_thread(self.read, sheet, **options)),
@@ -176,6 +178,7 @@ class SheetComparer:
         ids: Iterable[int] = (),
         with_undone: bool = False,
         keep: Iterable[int] = (),
+        with_unnamed: bool = True,
         executor: Executor | None = None,
     ) -> SheetComparison:
         """Return the snapshot and the sheet, with the results of all look-ups that a plan needs,
@@ -183,7 +186,8 @@ class SheetComparer:
 
         If an undo removed the pet of a row without an id, the row counts as new, unless
         `with_undone` is set. If the sheet is compared in parts by the `executor`, the pets with an
-        id of `keep` are in the snapshot. Raises the same errors as `plan`.
+        id of `keep` are in the snapshot and, if `with_unnamed` is set, all pets in no row. Raises
+        the same errors as `plan`.
         """
         needed = {*ids, *keep}
         if isinstance(snapshot, str | Path):
@@ -192,9 +196,11 @@ class SheetComparer:
                     "a snapshot in a folder needs a folder or a pattern of files as the sheet",
                     hint="For another sheet, use store.snapshot().",
                 )
-            now, read = await self.read_parts(sheet, {}, snapshot, needed, executor)
+            now, read = await self.read_parts(sheet, {}, snapshot, needed, with_unnamed, executor)
         elif snapshot is None:
-            now, read = await self.read_with_snapshot(sheet, keep=needed, executor=executor)
+            now, read = await self.read_with_snapshot(
+                sheet, keep=needed, with_unnamed=with_unnamed, executor=executor
+            )
         else:
             now = arguments.checked_snapshot(snapshot, self.url)
             known = unique_texts(now.rows, "status")
@@ -262,9 +268,10 @@ class SheetComparer:
             on_progress=on_progress,
             ids=ids,
             keep=guard.sentinels,
+            with_unnamed=options.delete_missing,
             executor=executor,
         )
-        if compared.sheet.agreeing and options.match_on and "name" not in options.match_on:
+        if compared.snapshot.left_out and options.match_on and "name" not in options.match_on:
             raise PlanError(
                 "a sheet that is compared in parts cannot be matched without the name",
                 hint="Also match on the name, or read the sheet as one table, for example with "

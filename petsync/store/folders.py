@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import math
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
@@ -27,7 +29,9 @@ import pyarrow.types as types
 from petsync.client.api import AsyncApi
 from petsync.errors import SheetError
 from petsync.models import Category, Tag
+from petsync.plan import lineage
 from petsync.plan.change import Snapshot
+from petsync.plan.compare import appearance
 from petsync.plan.fields import Usage, normalize
 from petsync.plan.notes import first_items
 from petsync.scale.executors import LocalProcesses, Workers
@@ -52,7 +56,6 @@ from petsync.store.runs import History
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS
-from petsync.table.frame import unique_texts
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import FILE_ROWS, Sheet
 
@@ -92,10 +95,14 @@ class FolderComparer:
         *,
         store: PartFolder | None = None,
         keep: Iterable[int] = (),
+        with_unnamed: bool = True,
         executor: Executor | None = None,
     ) -> tuple[Snapshot, Sheet]:
         """Return a snapshot of the store and the sheet, both without the rows that agree with their
         pets and that no other row or pet concerns.
+
+        Without `with_unnamed`, the snapshot also lacks most pets that are in no row and that no row
+        concerns, if they are many. If no row has an id, any pet may be that of a row.
 
         `store` is a snapshot of the store; without one, the store is read. The pets with an id of
         `keep` stay. `executor` computes the parts; without one, processes on this machine do.
@@ -121,6 +128,9 @@ class FolderComparer:
                 asyncio.to_thread(lambda: [*workers.run(split_files, tasks)]),
             )
             base = await asyncio.to_thread(_split_base, exported, folder / "base", number)
+            has_ids = any(sum(each.rows) > len(each.unnumbered) for each in split)
+            with_unnamed = with_unnamed or not has_ids
+            most_unnamed = sys.maxsize if with_unnamed else _find_share(number)
             parts = [
                 PartFiles(
                     sheet=tuple(each.parts[n] for each in split),
@@ -136,6 +146,7 @@ class FolderComparer:
                     base=None if base is None else base.parts[n],
                     validate=files.validator,
                     most=-(-_MOST_WARNINGS // number),
+                    most_unnamed=most_unnamed,
                 )
                 for n in range(number)
             ]
@@ -236,6 +247,15 @@ class _BaseParts(NamedTuple):
     """The path and the SHA-256 of each part."""
 
 
+def _find_share(number: int) -> int:
+    """Return how many pets one of this number of parts may have without there being more than
+    MAX_LOST_PAIRS in all. Above that number, a row is not compared with pets of other names.
+    """
+    mean = lineage.MAX_LOST_PAIRS / number
+    # Ten standard deviations: the hash spreads the pets at random.
+    return int(mean + 10 * math.sqrt(mean))
+
+
 def _split_base(
     base: PartFolder | Base | str | None, folder: Path, number: int
 ) -> _BaseParts | None:
@@ -314,6 +334,7 @@ class _Whole:
             if own is not None:
                 is_other = is_new | np.array(pc.fill_null(pc.not_equal(cells, own), True))
             names = {*map(normalize, pc.unique(cells.filter(pa.array(is_other))).to_pylist())}
+            names |= {appearance(name) for name in names if not name.isascii()}
         if (header := self._files.columns.get("photo_urls")) is not None:
             for cell in rows[header].filter(pa.array(is_new)).to_pylist():
                 urls = cell.split() if isinstance(cell, str) else cell or ()
@@ -419,7 +440,6 @@ class _Whole:
         if self._base is not None:
             pets = PetTable(sorted_by_id(_join([each.base for each in self._found], "id")))
             base = replace(self._base, pets=pets)
-            statuses |= unique_texts(base.rows, "status")
         rows = self._rows.sort_by(ROW)
         rest = Rest(rows=rows, odd=self._odd, statuses=frozenset(statuses), base=base)
         sheet = self._files.read(rest)
@@ -433,6 +453,24 @@ class _Whole:
             + sum(each.unlisted for each in self._found),
         )
 
+    def _count_unnamed(self) -> tuple[int, int]:
+        """Return the number of the store's other pets that are in no row, and how many of these the
+        base lacks.
+        """
+        reduced, named = self._found[: len(self._parts)], self._found[len(self._parts) :]
+        unnamed, unexported = (
+            sum(getattr(each, name) for each in reduced) for name in ("unnamed", "unexported")
+        )
+        if unnamed and named:
+            known = pa.concat_tables([each.pets for each in reduced])["id"]
+            added = _join([each.pets for each in named], "id")["id"]
+            rows = pa.concat_tables([each.rows for each in named])[KEY]
+            base = pa.concat_tables([each.base for each in named])["id"]
+            added = _leave_out(_leave_out(added, known), rows)
+            unnamed -= len(added)
+            unexported -= len(_leave_out(added, base))
+        return unnamed, unexported
+
     @property
     def snapshot(self) -> Snapshot:
         """The store's pets."""
@@ -441,6 +479,7 @@ class _Whole:
         for each in self._found:
             categories += each.categories
             tags += each.tags
+        unnamed, unexported = self._count_unnamed()
         return Snapshot(
             pets=PetTable(pets),
             coverage=manifest.coverage,
@@ -448,6 +487,8 @@ class _Whole:
             taken_at=datetime.fromisoformat(manifest.taken_at),
             reread=manifest.reread,
             left_out=manifest.pets - len(pets),
+            unnamed=unnamed,
+            unexported=unexported,
             usage=Usage(categories, tags),
         )
 
@@ -464,6 +505,11 @@ def _fold(values: pa.Array) -> pa.Array | None:
     except pa.ArrowException:
         return None
     return pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+
+
+def _leave_out(ids: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_other = pc.is_in(ids, value_set=others.combine_chunks())
+    return ids.filter(pc.invert(is_other))
 
 
 def _join(tables: Sequence[pa.Table], key: str) -> pa.Table:
