@@ -30,6 +30,8 @@ from petsync.client.transport import (
     UNTRUSTED,
     AiohttpTransport,
     Bounds,
+    GivenClient,
+    GivenTransport,
     HttpxTransport,
     TooLongError,
     Transport,
@@ -125,6 +127,8 @@ class Exchange:
                 response = await transport.send(
                     request.method, url, headers, request.body, bounds, on_sent, new_reader
                 )
+            except PetsyncError:
+                raise  # The request was not sent.
             except TooLongError as error:
                 failure = self._build_too_long_error(request, str(error))
             except ERRORS as error:
@@ -403,7 +407,8 @@ class Session:
     """Sends requests to the service at `base_url`.
 
     `timeout` is the maximum time in seconds to connect (at most 10), and of each wait for more of a
-    response. `transport` makes an httpx transport to use instead of aiohttp.
+    response. `transport` makes an httpx transport to use instead of aiohttp; `given` is a transport
+    or client of the caller, which the session does not close.
 
     Raises SettingsError for an invalid base URL, credentials or timeout. `send` raises ApiError,
     SettingsError if the environment names a proxy or a certificate file that cannot be used, and
@@ -420,6 +425,7 @@ class Session:
         timeout: float = 30.0,
         allow_http: Collection[str] = (),
         transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
+        given: GivenTransport | GivenClient | None = None,
     ) -> None:
         credentials = hide_other(credentials)
         _check(credentials, timeout)
@@ -433,7 +439,7 @@ class Session:
         self._current = CurrentCredentials(credentials)
         self._health = Health()
         self._retry, self._allow_http = retry, allow_http
-        self._timeout, self._transport = timeout, transport
+        self._timeout, self._transport, self.given = timeout, transport, given
         self._is_closed = False
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
 
@@ -581,6 +587,7 @@ class Session:
             timeout=self._timeout,
             allow_http=self._allow_http,
             transport=self._transport,
+            given=self.given,
         )
 
     async def close(self, *, for_good: bool = False) -> None:
@@ -616,6 +623,8 @@ class Session:
         return line
 
     def _make_transport(self) -> Transport:
+        if self.given is not None:
+            return HttpxTransport(self.given, self._timeout, lent=True)
         if self._transport is None:
             return AiohttpTransport(self.base_url, self._timeout)
         return HttpxTransport(self._transport(), self._timeout)

@@ -1,4 +1,4 @@
-"""Transports for requests to the service: aiohttp, or a given httpx transport.
+"""Transports for requests to the service: aiohttp, or a given httpx transport or client.
 
 They keep no cookies, follow no redirects and repeat no requests: session.py does the last two.
 """
@@ -6,14 +6,17 @@ They keep no cookies, follow no redirects and repeat no requests: session.py doe
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import ssl
+import sys
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Protocol
+from types import ModuleType
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -22,7 +25,7 @@ import httpx
 from yarl import URL
 
 from petsync.client.origin import is_loopback
-from petsync.errors import SettingsError
+from petsync.errors import PetsyncError, SettingsError
 from petsync.protocol.operations import NewReader, Response
 
 __all__ = [
@@ -30,9 +33,12 @@ __all__ = [
     "UNTRUSTED",
     "AiohttpTransport",
     "Bounds",
+    "GivenClient",
+    "GivenTransport",
     "HttpxTransport",
     "TooLongError",
     "Transport",
+    "chosen_transport",
     "proxy_for",
     "ssl_context",
     "tls_reason",
@@ -63,6 +69,9 @@ _NEVER_SENT = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
 )
+_NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
+"""httpcore's errors before a connection is established: the causes of httpx's errors."""
+_LIBRARIES = ("httpx", "httpx2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +183,9 @@ class AiohttpTransport:
         # The proxy reads the login in the request or, for https, in CONNECT.
         self._headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
         # aiohttp would repeat a PUT or DELETE after a lost connection, although the service may
-        # have processed the first request. client/retry.py decides about retries.
+        # have processed the first request. client/retry.py decides about retries. The attribute is
+        # private: another version of aiohttp may lack it.
+        self._may_repeat = "_retry_connection" not in vars(self._client)
         self._client._retry_connection = False
 
     async def send(
@@ -187,7 +198,16 @@ class AiohttpTransport:
         on_sent: Callable[[int], None] | None = None,
         new_reader: NewReader | None = None,
     ) -> Response:
-        """Send the request, as `Transport.send`."""
+        """Send the request, as `Transport.send`. Raises PetsyncError for a request that changes
+        something, if this version of aiohttp might repeat it.
+        """
+        if self._may_repeat and method != "GET":
+            raise PetsyncError(
+                f"{method} {url}: not sent, because aiohttp {aiohttp.__version__} might send it "
+                "twice after a lost connection",
+                hint="Install the version of aiohttp that petsync supports: pip install --upgrade "
+                "petsync aiohttp. Or give a client: ps.connect(…, http=httpx.AsyncClient()).",
+            )
         data: bytes | AsyncIterator[bytes] | None = body or None
         async with _deadline(bounds.seconds) as deadline:
             if on_sent is not None:
@@ -210,12 +230,80 @@ class AiohttpTransport:
         await self._client.close()
 
 
-class HttpxTransport:
-    """A transport that uses a given httpx transport."""
+class GivenTransport(Protocol):
+    """An asynchronous transport of httpx or httpx2."""
 
-    def __init__(self, transport: httpx.AsyncBaseTransport, timeout: float) -> None:
-        self._transport = transport
-        self._extensions = {
+    @property
+    def handle_async_request(self) -> Callable[..., Any]: ...
+
+    @property
+    def aclose(self) -> Callable[..., Any]: ...
+
+
+class GivenClient(Protocol):
+    """An AsyncClient of httpx or httpx2."""
+
+    @property
+    def build_request(self) -> Callable[..., Any]: ...
+
+    @property
+    def send(self) -> Callable[..., Any]: ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+
+def chosen_transport(
+    transport: GivenTransport | None, http: GivenClient | None
+) -> GivenTransport | GivenClient | None:
+    """Return the one that is given. Raises SettingsError for both, and for an object that is not
+    asynchronous.
+    """
+    if transport is not None and http is not None:
+        raise SettingsError(
+            "transport and http are both given",
+            hint="Give the transport to the client: http=httpx.AsyncClient(transport=…).",
+        )
+    if transport is not None and not _has_coroutine(transport, "handle_async_request"):
+        raise SettingsError(
+            f"transport is {_describe_type(transport)}, not an asynchronous httpx transport",
+            hint="For example transport=httpx.AsyncHTTPTransport(verify=…).",
+        )
+    if http is not None and not (hasattr(http, "build_request") and _has_coroutine(http, "send")):
+        raise SettingsError(
+            f"http is {_describe_type(http)}, not an httpx.AsyncClient",
+            hint="For example http=httpx.AsyncClient(verify=…).",
+        )
+    return transport if http is None else http
+
+
+def _has_coroutine(given: object, name: str) -> bool:
+    return not isinstance(given, type) and inspect.iscoroutinefunction(getattr(given, name, None))
+
+
+def _describe_type(given: object) -> str:
+    kind = given if isinstance(given, type) else type(given)
+    return f"{'the class ' if kind is given else 'a '}{kind.__module__}.{kind.__qualname__}"
+
+
+class HttpxTransport:
+    """A transport that uses a given transport or client of httpx or httpx2.
+
+    A `lent` one belongs to the caller, and is not closed. Requests to the service get the headers,
+    cookies and parameters of a client; `plain` requests, to an authorization server, do not.
+    """
+
+    def __init__(
+        self,
+        given: GivenTransport | GivenClient,
+        timeout: float,
+        *,
+        lent: bool = False,
+        plain: bool = False,
+    ) -> None:
+        self._given, self._is_lent, self._is_plain = given, lent, plain
+        self._library = _library_of(given)
+        self._extensions: dict[str, Any] = {
             "timeout": {
                 "connect": min(timeout, _MAX_CONNECT_S),
                 "read": timeout,
@@ -235,29 +323,95 @@ class HttpxTransport:
         new_reader: NewReader | None = None,
     ) -> Response:
         """Send the request, as `Transport.send`; `on_sent` is called once, after the response."""
-        request = httpx.Request(
-            method, url, headers=headers, content=body or None, extensions=self._extensions
-        )
-        async with _deadline(bounds.seconds):
-            response = await self._transport.handle_async_request(request)
-            head = Response(response.status_code, _decode_headers(response.headers.raw), b"")
-            try:
-                if response.is_stream_consumed:  # The transport has already decompressed the body.
-                    content = await response.aread()
-                    if len(content) > _max_size(head, bounds.size):
-                        content = _truncate(content, head, bounds.size)
-                    whole = replace(head, body=content)
-                else:
-                    whole = await _read_body(response.aiter_raw(), head, bounds.size, new_reader)
-            finally:
-                await response.aclose()
+        try:
+            async with _deadline(bounds.seconds):
+                response = await self._send(method, url, headers, body)
+                try:
+                    whole = await _read_response(response, bounds.size, new_reader)
+                finally:
+                    await response.aclose()
+        except RuntimeError as error:
+            # A closed client, a loop other than that of its connections, or a consumed stream.
+            raise httpx.TransportError(str(error)) from error
+        except Exception as error:
+            known = _as_httpx(error, self._library)
+            if known is error:
+                raise
+            raise known from error.__cause__
         if on_sent is not None:
             on_sent(len(body))
         return whole
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._transport.aclose()
+        """Close the connections, unless they belong to the caller."""
+        if not self._is_lent:
+            await self._given.aclose()  # type: ignore[union-attr]
+
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Any:
+        given: Any = self._given
+        is_client = not hasattr(given, "handle_async_request")
+        if is_client and given.is_closed:
+            raise PetsyncError(
+                "the httpx client given to ps.connect is closed",
+                hint="Close the store first, and then the client.",
+            )
+        # petsync's own credentials take the place of the client's.
+        uses_auth = (
+            is_client
+            and not self._is_plain
+            and "authorization" not in headers
+            and given.auth is not None
+        )
+        extensions = dict(self._extensions)
+        if method != "GET" and not uses_auth:  # The client's auth may repeat a refused request.
+            extensions["trace"] = _refuse_repeat()
+        build = given.build_request if is_client and not self._is_plain else self._library.Request
+        request = build(method, url, headers=headers, content=body or None, extensions=extensions)
+        if not is_client:
+            return await given.handle_async_request(request)
+        auth = {} if uses_auth else {"auth": None}
+        return await given.send(request, stream=True, follow_redirects=False, **auth)
+
+
+def _refuse_repeat() -> Callable[[str, object], Awaitable[None]]:
+    """Return a trace function for httpcore that lets a request be sent only once, whatever the
+    transports above httpcore do.
+    """
+    is_sent = False
+
+    async def trace(event: str, _: object) -> None:
+        nonlocal is_sent
+        if event.endswith("send_request_headers.started"):
+            if is_sent:
+                raise RuntimeError("the given transport tried to send the request again")
+            is_sent = True
+
+    return trace
+
+
+def _library_of(given: object) -> ModuleType:
+    """Return the module that the object's class comes from, httpx or httpx2; httpx for others."""
+    roots = (kind.__module__.partition(".")[0] for kind in type(given).__mro__)
+    return sys.modules[next((root for root in roots if root in _LIBRARIES), "httpx")]
+
+
+def _as_httpx(error: Exception, library: ModuleType) -> Exception:
+    """Return httpx's error of the same name for an error of httpx2; other errors unchanged."""
+    if library is httpx or not isinstance(error, library.HTTPError | library.InvalidURL):
+        return error
+    kind = getattr(httpx, type(error).__name__, httpx.TransportError)
+    return kind(str(error)) if isinstance(kind, type) else httpx.TransportError(str(error))
+
+
+async def _read_response(response: Any, size: int, new_reader: NewReader | None) -> Response:
+    head = Response(response.status_code, _decode_headers(response.headers.raw), b"")
+    if not response.is_stream_consumed:
+        return await _read_body(response.aiter_raw(), head, size, new_reader)
+    # The transport or an event hook has already decompressed the body.
+    content = await response.aread()
+    if len(content) > _max_size(head, size):
+        content = _truncate(content, head, size)
+    return replace(head, body=content)
 
 
 def was_never_sent(error: BaseException) -> bool:
@@ -266,7 +420,13 @@ def was_never_sent(error: BaseException) -> bool:
     An httpx transport may raise the same error for a refused and a lost connection; then only the
     error's cause shows which one it is.
     """
-    return isinstance(error, _NEVER_SENT) or isinstance(error.__cause__, _NEVER_SENT)
+    cause = error.__cause__
+    is_httpcore = type(cause).__module__.partition(".")[0] in ("httpcore", "httpcore2")
+    return (
+        isinstance(error, _NEVER_SENT)
+        or isinstance(cause, _NEVER_SENT)
+        or (is_httpcore and type(cause).__name__ in _NOT_CONNECTED)
+    )
 
 
 def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:

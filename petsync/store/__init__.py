@@ -20,6 +20,7 @@ from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
+from petsync.client.transport import GivenClient, GivenTransport, chosen_transport
 from petsync.config.settings import read_settings
 from petsync.errors import MissingServiceError, SettingsError
 from petsync.profile import ServiceProfile, profile_from
@@ -138,12 +139,15 @@ def connect(
     timeout: float | None = None,
     environ: Mapping[str, str] | None = None,
     retry: RetryPolicy | None = None,
+    transport: GivenTransport | None = None,
+    http: GivenClient | None = None,
 ) -> Store:
     """Return a Store for the service at `url`. Sends no request.
 
     Missing arguments come from PETSYNC_* variables and petsync.toml. `timeout` is in seconds;
-    `environ` replaces the process's environment. Raises SettingsError if no service is given or a
-    setting is invalid.
+    `environ` replaces the process's environment. `http`, an AsyncClient of httpx or httpx2, or
+    `transport`, an asynchronous transport, sends all requests in place of petsync's own client;
+    petsync does not close it. Raises SettingsError if no service is given or a setting is invalid.
     """
     url, auth = hide_userinfo(url), hide_other(auth)
     environ = HiddenEnvironment(os.environ if environ is None else environ)
@@ -162,7 +166,8 @@ def connect(
             "`petsync demo`.",
         )
     given = profile if isinstance(profile, ServiceProfile) else None
-    return store_of(settings, auth=auth, profile=given, retry=retry)
+    sender = chosen_transport(transport, http)
+    return store_of(settings, auth=auth, profile=given, retry=retry, sender=sender)
 
 
 def store_of(
@@ -171,15 +176,17 @@ def store_of(
     auth: Credentials | None = None,
     profile: ServiceProfile | None = None,
     retry: RetryPolicy | None = None,
+    sender: GivenTransport | GivenClient | None = None,
 ) -> Store:
     """Return a Store for exactly these settings, which must have a `url`.
 
     The environment and petsync.toml are not read. Without `auth`, the credentials are those in the
-    settings, or else the stored ones for the service. Raises SettingsError.
+    settings, or else the stored ones for the service. `sender` is the caller's httpx transport or
+    client. Raises SettingsError.
     """
     auth = hide_other(auth)
     try:
-        session = _session(settings, auth, profile, retry)
+        session = _session(settings, auth, profile, retry, sender)
     except SettingsError as error:
         hint = as_written(error.hint, settings.expanded)
         raise SettingsError(as_written(error.message, settings.expanded), hint=hint) from None
@@ -191,6 +198,7 @@ def _session(
     auth: Credentials | None,
     profile: ServiceProfile | None,
     retry: RetryPolicy | None,
+    sender: GivenTransport | GivenClient | None,
 ) -> Session:
     credentials = _credentials(settings) if auth is None else auth
     if credentials:
@@ -202,6 +210,7 @@ def _session(
         retry=retry or RetryPolicy(),
         timeout=settings.timeout,
         allow_http=settings.allow_http,
+        given=sender,
     )
 
 

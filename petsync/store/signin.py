@@ -36,6 +36,7 @@ class SignIn:
             auth=settings.auth,
             allow_http=settings.allow_http,
             timeout=settings.timeout,
+            given=session.given,
         )
         keyring = CredentialStore(settings.state, session.base_url)
         return cls(settings, SignInService(session, authority, keyring))

@@ -8,7 +8,7 @@ import binascii
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote_plus, urlencode, urlsplit
@@ -19,7 +19,18 @@ import msgspec
 from petsync._version import __version__
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.client.origin import is_loopback
-from petsync.client.transport import UNTRUSTED, proxy_for, ssl_context, tls_reason
+from petsync.client.transport import (
+    ERRORS,
+    UNTRUSTED,
+    Bounds,
+    GivenClient,
+    GivenTransport,
+    HttpxTransport,
+    TooLongError,
+    proxy_for,
+    ssl_context,
+    tls_reason,
+)
 from petsync.errors import (
     ApiError,
     AuthError,
@@ -449,16 +460,21 @@ log = logging.getLogger(__name__)
 _MAX_RESPONSE_BYTES = 256 * 1024
 _AGENT = f"petsync/{__version__}"
 _FORM = "application/x-www-form-urlencoded"
-Transport = Callable[[], httpx.AsyncBaseTransport]
 
 
 class TokenEndpoint:
     """Sends single requests to an authorization server. `timeout` is the maximum time in seconds
-    until the response is complete.
+    until the response is complete. `given` is the caller's transport or client, which gets no more
+    than these requests: its own headers and credentials are for the service.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(
+        self, timeout: float, *, given: GivenTransport | GivenClient | None = None
+    ) -> None:
         self._timeout = timeout
+        self._given = (
+            None if given is None else HttpxTransport(given, timeout, lent=True, plain=True)
+        )
 
     async def get(self, url: str) -> TokenResponse:
         """Return the response to a GET without credentials. Its errors have `may_have_happened`
@@ -509,9 +525,9 @@ class TokenEndpoint:
             httpx.ProxyError,
         ) as error:
             return _build_unreachable_error(url, may_have_happened=False, why=tls_reason(error))
-        except (httpx.HTTPError, OSError, TimeoutError):
+        except ERRORS:
             return _build_unreachable_error(url, may_have_happened=True)
-        except _TooMuchError:
+        except (_TooMuchError, TooLongError):
             return _build_unreadable_error(url, "it is too long")
 
     async def _exchange(
@@ -523,15 +539,23 @@ class TokenEndpoint:
             headers["content-type"] = _FORM
         if authorization is not None:
             headers["authorization"] = authorization.reveal()
-        async with self._client(url) as client:
-            body = form.reveal().encode()
-            async with client.stream(method, url, headers=headers, content=body) as response:
-                content = bytearray()
-                async for piece in response.aiter_raw():
-                    content += piece
-                    if len(content) > _MAX_RESPONSE_BYTES:
-                        raise _TooMuchError
-                return TokenResponse(response.status_code, _parse_object(response, bytes(content)))
+        body = form.reveal().encode()
+        if self._given is not None:
+            bounds = Bounds(_MAX_RESPONSE_BYTES, self._timeout)
+            found = await self._given.send(method, url, headers, body, bounds)
+            return TokenResponse(found.status, _parse_object(found.body))
+        async with (
+            self._client(url) as client,
+            client.stream(method, url, headers=headers, content=body) as response,
+        ):
+            content = bytearray()
+            async for piece in response.aiter_raw():
+                content += piece
+                if len(content) > _MAX_RESPONSE_BYTES:
+                    raise _TooMuchError
+            is_plain = response.headers.get("content-encoding", "identity") == "identity"
+            found_json = _parse_object(bytes(content)) if is_plain else None
+            return TokenResponse(response.status_code, found_json)
 
     def _client(self, url: str) -> httpx.AsyncClient:
         proxy, login = proxy_for(url)
@@ -548,9 +572,7 @@ class _TooMuchError(Exception):
     pass
 
 
-def _parse_object(response: httpx.Response, content: bytes) -> Values | None:
-    if response.headers.get("content-encoding", "identity") != "identity":
-        return None
+def _parse_object(content: bytes) -> Values | None:
     try:
         found = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -628,10 +650,11 @@ class Authority:
         auth: Mapping[str, str] | None = None,
         allow_http: Collection[str] = (),
         timeout: float = 30.0,
+        given: GivenTransport | GivenClient | None = None,
     ) -> None:
         self._base_url, self._allow_http = base_url, tuple(allow_http)
         self._auth = dict(auth or {})
-        self._endpoint = TokenEndpoint(timeout)
+        self._endpoint = TokenEndpoint(timeout, given=given)
         self._endpoints: Endpoints | None = None
 
     @property

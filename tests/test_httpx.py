@@ -1,0 +1,298 @@
+"""A caller's httpx or httpx2 transport or client: every promise of petsync's own client holds."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import aiohttp
+import httpx
+import pytest
+from scripted import ScriptedServer, answer
+
+import petsync as ps
+from petsync.client.transport import was_never_sent
+
+URL = "https://shop.example/v2"
+RESPONSE = {"id": 7, "name": "Rex", "photoUrls": [], "tags": []}
+ONCE = ps.RetryPolicy(attempts=3, first=0.001)
+PET = answer(200, b'{"id":7,"name":"Rex"}', content_type="application/json")
+
+
+@pytest.fixture(params=["httpx", "httpx2"])
+def library(request: pytest.FixtureRequest) -> ModuleType:
+    """Both libraries, as far as they are installed."""
+    found: ModuleType = pytest.importorskip(request.param)
+    return found
+
+
+@pytest.fixture(params=["transport", "http"])
+def connected(request: pytest.FixtureRequest, library: ModuleType) -> Callable[..., ps.Store]:
+    """A function that connects with a handler, as a transport and inside a client."""
+
+    def make(handler: Callable[[Any], Any], **options: Any) -> ps.Store:
+        sender = library.MockTransport(handler)
+        if request.param == "http":
+            sender = library.AsyncClient(transport=sender)
+        options = {"auth": ps.auth.bearer("t0ken"), "retry": ONCE, "environ": {}, **options}
+        return ps.connect(URL, **{request.param: sender}, **options)
+
+    return make
+
+
+def test_requests_and_responses_pass_through(
+    connected: Callable[..., ps.Store], library: ModuleType
+) -> None:
+    """A transport and a client of both libraries carry credentials, bodies and responses."""
+    seen: list[Any] = []
+
+    def handler(request: Any) -> Any:
+        seen.append(request)
+        return library.Response(200, json=RESPONSE)
+
+    with connected(handler) as store:
+        assert store.api.add_pet(ps.Pet(name="Rex")).id == 7
+        assert store.api.get_pet_by_id(7).name == "Rex"
+    assert [f"{each.method} {each.url}" for each in seen] == [
+        f"POST {URL}/pet",
+        f"GET {URL}/pet/7",
+    ]
+    assert b'"name":"Rex"' in seen[0].content
+    assert {each.headers["authorization"] for each in seen} == {"Bearer t0ken"}
+
+
+def test_only_safe_requests_are_repeated(
+    connected: Callable[..., ps.Store], library: ModuleType
+) -> None:
+    """After a lost response, a GET is sent again, and an addPet is not; the error says so."""
+    seen: list[str] = []
+
+    def handler(request: Any) -> Any:
+        seen.append(request.method)
+        raise library.ReadError("lost")
+
+    with connected(handler) as store:
+        with pytest.raises(ps.errors.TransportError):
+            store.api.get_pet_by_id(7)
+        with pytest.raises(ps.errors.TransportError) as caught:
+            store.api.add_pet(ps.Pet(name="Rex"))
+    assert seen == ["GET", "GET", "GET", "POST"]
+    assert caught.value.may_have_happened
+
+
+def test_a_response_that_takes_too_long_or_is_too_large_ends(
+    connected: Callable[..., ps.Store], library: ModuleType
+) -> None:
+    """The limits of time and size hold, also for a compressed response."""
+
+    async def silent(request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    def large(request: Any) -> Any:
+        async def pieces() -> Any:
+            yield gzip.compress(b" " * 17_000_000)
+
+        return library.Response(200, headers={"content-encoding": "gzip"}, content=pieces())
+
+    hasty = ps.ServiceProfile(answer_seconds=0.05)
+    with (
+        connected(silent, profile=hasty, retry=ps.RetryPolicy(attempts=1)) as store,
+        pytest.raises(ps.errors.TransportError, match=r"not complete after 0\.05 seconds"),
+    ):
+        store.api.get_pet_by_id(7)
+    with connected(large) as store, pytest.raises(ps.errors.ResponseError, match="limit of 16 MB"):
+        store.api.get_pet_by_id(7)
+
+
+def test_a_redirect_never_takes_the_token_elsewhere(library: ModuleType) -> None:
+    """A client that follows redirects does not follow them for petsync."""
+    seen: list[str] = []
+
+    def handler(request: Any) -> Any:
+        seen.append(str(request.url))
+        return library.Response(307, headers={"location": "https://other.example/v2/pet/7"})
+
+    client = library.AsyncClient(transport=library.MockTransport(handler), follow_redirects=True)
+    with (
+        ps.connect(URL, auth=ps.auth.bearer("t0ken"), http=client, environ={}) as store,
+        pytest.raises(ps.errors.RedirectError),
+    ):
+        store.api.get_pet_by_id(7)
+    assert seen == [f"{URL}/pet/7"]
+
+
+@pytest.mark.parametrize("kind", ["transport", "http"])
+def test_a_transport_cannot_send_a_change_twice(kind: str, library: ModuleType) -> None:
+    """A transport that repeats requests can repeat a GET, and no POST, PUT or DELETE."""
+    seen: list[str] = []
+
+    class Repeating(library.AsyncHTTPTransport):  # type: ignore[misc, name-defined]
+        async def handle_async_request(self, request: Any) -> Any:
+            seen.append(request.method)
+            try:
+                return await super().handle_async_request(request)
+            except library.RemoteProtocolError:
+                return await super().handle_async_request(request)
+
+    with ScriptedServer(None) as server:
+        sender: Any = Repeating()
+        if kind == "http":
+            sender = library.AsyncClient(transport=sender)
+        options: dict[str, Any] = {kind: sender, "retry": ps.RetryPolicy(attempts=1)}
+        with ps.connect(server.url, environ={}, **options) as store:
+            for act in (
+                lambda: store.api.get_pet_by_id(7),
+                lambda: store.api.add_pet(ps.Pet(name="Rex")),
+                lambda: store.api.update_pet(ps.Pet(id=7, name="Rex")),
+                lambda: store.api.delete_pet(7),
+            ):
+                with pytest.raises(ps.errors.TransportError):
+                    act()
+    assert seen == ["GET", "POST", "PUT", "DELETE"]
+    assert [each.split()[0] for each in server.requests] == ["GET", "GET", "POST", "PUT", "DELETE"]
+
+
+def test_what_the_client_adds_goes_to_the_store_alone(library: ModuleType) -> None:
+    """A client's headers, cookies, parameters, hooks and timeouts of petsync apply to the store;
+    its headers and credentials do not go to the authorization server.
+    """
+    seen: dict[str, Any] = {}
+    hooked: list[str] = []
+
+    async def hook(request: Any) -> None:
+        hooked.append(request.url.path)
+
+    def handler(request: Any) -> Any:
+        seen[request.url.path] = request
+        if "well-known" in request.url.path:
+            issuer = "https://shop.example"
+            return library.Response(
+                200, json={"issuer": issuer, "token_endpoint": f"{issuer}/token"}
+            )
+        if request.url.path == "/token":
+            return library.Response(200, json={"access_token": "n3w", "token_type": "bearer"})
+        return library.Response(200, json=RESPONSE)
+
+    client = library.AsyncClient(
+        transport=library.MockTransport(handler),
+        headers={"x-tenant": "north", "accept": "text/html"},
+        cookies={"gate": "open"},
+        params={"v": "1"},
+        auth=("user", "pw"),
+        event_hooks={"request": [hook]},
+        timeout=1,
+    )
+    credentials = ps.auth.client_credentials("shop", "s3cret")
+    with ps.connect(URL, auth=credentials, http=client, environ={}, timeout=20) as store:
+        assert store.api.get_pet_by_id(7).id == 7
+    assert not client.is_closed
+    sent, token = seen["/v2/pet/7"], seen["/token"]
+    assert sent.headers["x-tenant"] == "north"
+    assert sent.headers["cookie"] == "gate=open"
+    assert sent.headers["accept"] == "application/json"
+    assert sent.headers["authorization"] == "Bearer n3w"
+    assert sent.url.params["v"] == "1"
+    assert sent.extensions["timeout"]["read"] == 20
+    assert not {"x-tenant", "cookie"} & {*token.headers}
+    assert not token.url.query
+    assert {"/v2/pet/7", "/token"} <= {*hooked}
+
+
+def test_the_clients_own_credentials_serve_where_petsync_has_none(library: ModuleType) -> None:
+    """Without a token, the client's auth signs the requests."""
+    seen: list[str] = []
+
+    def handler(request: Any) -> Any:
+        seen.append(request.headers["authorization"])
+        return library.Response(200, json=RESPONSE)
+
+    client = library.AsyncClient(transport=library.MockTransport(handler), auth=("me", "pw"))
+    with ps.connect(URL, auth=ps.auth.none(), http=client, environ={}) as store:
+        store.api.update_pet(ps.Pet(id=7, name="Rex"))
+    assert seen == ["Basic bWU6cHc="]
+
+
+def test_a_refused_connection_is_known_to_have_sent_nothing(library: ModuleType) -> None:
+    """A closed port with the library's own transport says that nothing happened."""
+    with ScriptedServer(PET) as server:
+        url = server.url
+    client = library.AsyncClient()
+    with (
+        ps.connect(url, http=client, environ={}, retry=ps.RetryPolicy(attempts=1)) as store,
+        pytest.raises(ps.errors.TransportError, match="cannot be reached") as caught,
+    ):
+        store.api.add_pet(ps.Pet(name="Rex"))
+    assert not caught.value.may_have_happened
+    assert not was_never_sent(httpx.ReadError("lost"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"http": httpx.Client()}, "http is a httpx.Client, not an httpx.AsyncClient"),
+        ({"http": httpx.AsyncClient}, "http is the class httpx.AsyncClient"),
+        ({"transport": httpx.HTTPTransport()}, "transport is a httpx.HTTPTransport"),
+        ({"transport": httpx.AsyncHTTPTransport}, "transport is the class"),
+        (
+            {"http": httpx.AsyncClient(), "transport": httpx.AsyncHTTPTransport()},
+            "transport and http are both given",
+        ),
+    ],
+)
+def test_what_cannot_send_is_refused_at_once(options: dict[str, Any], message: str) -> None:
+    """A synchronous client or transport, a class, and both arguments raise SettingsError."""
+    with pytest.raises(ps.errors.SettingsError, match=message):
+        ps.connect(URL, environ={}, **options)
+
+
+def test_a_closed_client_is_named() -> None:
+    """A client that the caller has closed raises an error that says so, without retries."""
+    client = httpx.AsyncClient()
+    asyncio.run(client.aclose())
+    with (
+        ps.connect(URL, http=client, environ={}) as store,
+        pytest.raises(ps.errors.PetsyncError, match="is closed"),
+    ):
+        store.api.get_pet_by_id(7)
+
+
+@pytest.fixture
+def another_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An aiohttp whose sessions have no attribute `_retry_connection` of their own."""
+    made = aiohttp.ClientSession.__init__
+
+    def make(session: aiohttp.ClientSession, **options: Any) -> None:
+        made(session, **options)
+        del session._retry_connection
+
+    monkeypatch.setattr(aiohttp.ClientSession, "__init__", make)
+    monkeypatch.setattr(aiohttp.ClientSession, "_retry_connection", True, raising=False)
+
+
+def test_an_aiohttp_that_might_repeat_changes_sends_none(another_aiohttp: None) -> None:
+    """Reads work, and each change is refused before it is sent."""
+    with ScriptedServer(PET) as server, ps.connect(server.url, environ={}) as store:
+        assert store.api.get_pet_by_id(7).id == 7
+        for act in (
+            lambda: store.api.add_pet(ps.Pet(name="Rex")),
+            lambda: store.api.update_pet(ps.Pet(id=7, name="Rex")),
+            lambda: store.api.delete_pet(7),
+        ):
+            with pytest.raises(ps.errors.PetsyncError, match="might send it twice"):
+                act()
+    assert len(server.requests) == 1
+
+
+def test_a_run_with_such_an_aiohttp_stops_with_the_reason(
+    another_aiohttp: None, tmp_path: Path
+) -> None:
+    """A run sends no change, and stops with the reason."""
+    with ps.demo(state=tmp_path) as store:
+        plan = store.edit(1001, name="Max")
+        with pytest.raises(ps.errors.InterruptedRunError, match="might send it twice"):
+            store.apply(plan, progress=False)
+        assert store.api.get_pet_by_id(1001).name != "Max"
