@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from starlette.types import Receive, Scope, Send
+
 from petsync.models import Pet
 from petsync.sandbox import storage as records
 from petsync.sandbox.app import Options, Running, ServedInfo, serve
@@ -41,7 +43,8 @@ class Sandbox:
     the store's file (without it, the store is deleted when the sandbox stops); `pets` and the JSON
     file `seed` fill an empty store; `faults` is a specification as in `petsync serve --faults`;
     `token_lifetime` is in seconds. `client_secret` and `api_key` are random by default;
-    `redirect_uris` are allowed in addition to loopback addresses. `start` raises SettingsError for
+    `redirect_uris` are allowed in addition to loopback addresses. Without `listens`, there is no
+    port, and only `petsync.testing.FakeService` reaches the store. `start` raises SettingsError for
     an argument that cannot be used, such as a port in use.
     """
 
@@ -60,12 +63,14 @@ class Sandbox:
         client_secret: str | None = None,
         api_key: str | None = None,
         redirect_uris: Sequence[str] = (),
+        listens: bool = True,
     ) -> None:
         given = {"client_id": client_id, "client_secret": client_secret, "api_key": api_key}
         chosen = {name: text for name, text in given.items() if text is not None}
         self._credentials = Credentials(**chosen, redirect_uris=tuple(redirect_uris))
         self._db = None if db is None else Path(db)
         self._options = Options(
+            listens=listens,
             port=port,
             profile=profile,
             auth=auth,
@@ -202,6 +207,15 @@ class Sandbox:
                 "the sandbox is not running: start it, or use it in a with statement"
             )
         return self._running
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI request on the sandbox's own loop, from any other loop."""
+        app, loop = self._active.app, self._active.loop
+
+        async def run() -> None:
+            await app(scope, receive, send)
+
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), loop))
 
     def _call(self, work: Callable[[], Awaitable[T]]) -> T:
         async def run() -> T:

@@ -67,6 +67,8 @@ __all__ = [
 # The address of the sandbox, and the host names that it accepts.
 
 
+_UNREACHABLE = "https://pets.invalid"
+"""The origin of a sandbox that does not listen (RFC 2606)."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
@@ -363,8 +365,11 @@ def _apply_patch(target: Any, patch: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a sandbox; port 0 means a free port, `token_lifetime` is in seconds."""
+    """The options of a sandbox; port 0 means a free port, `token_lifetime` is in seconds. Without
+    `listens`, there is no port: `Running.app` gets the requests.
+    """
 
+    listens: bool = True
     host: str = "127.0.0.1"
     port: int = 0
     profile: str | Behaviour = "standard"
@@ -377,7 +382,8 @@ class Options:
 
 
 class Running:
-    """A sandbox with an open port and file, which accepts requests while `run` is active.
+    """A sandbox with an open file and, if it listens, an open port. It accepts requests while `run`
+    is active.
 
     Raises SettingsError for an option that cannot be used, and then leaves nothing open.
     """
@@ -390,11 +396,11 @@ class Running:
         self._behaviour = behaviour_named(options.profile)
         self._faults = None if options.faults is None else parse(options.faults)
         pets = storage.read_pets(options.seed, options.pets)
-        self._socket = bind_socket(options.host, options.port)
+        self._socket = bind_socket(options.host, options.port) if options.listens else None
         try:
             self._storage = Storage(path, durable=durable)
         except BaseException:
-            self._socket.close()
+            self._close_socket()
             raise
         try:
             storage.fill_storage(self._storage, pets)
@@ -402,8 +408,10 @@ class Running:
         except BaseException:
             self.close()
             raise
-        hosts = allowed_hosts(options.host)
-        self._server = _Server(_config(application(self.service, hosts=hosts)))
+        hosts = allowed_hosts(options.host) if options.listens else ("*",)
+        self.app = application(self.service, hosts=hosts)
+        self._server = _Server(_config(self.app))
+        self._ended = asyncio.Event()
 
     def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Serve until `stop`, or in the main thread until Ctrl-C or SIGTERM."""
@@ -416,7 +424,7 @@ class Running:
         try:
             with asyncio.Runner(loop_factory=self._server.config.get_loop_factory()) as runner:
                 self.loop = runner.get_loop()
-                runner.run(self._server.serve(sockets=[self._socket]))
+                runner.run(self._serve(ready))
         except BaseException as error:
             if not self.ready.is_set():
                 self.failure = error
@@ -427,18 +435,31 @@ class Running:
     def stop(self) -> None:
         """Make `run` return. Can be called from any thread."""
         self._server.should_exit = True
+        if self._socket is None:
+            self.loop.call_soon_threadsafe(self._ended.set)
 
     def close(self) -> None:
         """Release the port and the file; `run` must have returned."""
-        self._socket.close()
+        self._close_socket()
         self._storage.close()
+
+    async def _serve(self, ready: Callable[[], None]) -> None:
+        if self._socket is not None:
+            await self._server.serve(sockets=[self._socket])
+            return
+        ready()
+        await self._ended.wait()
+
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
 
     def _service(self, options: Options) -> Service:
         tokens = TokenBook(self._storage, lifetime=options.token_lifetime)
         return Service(
             behaviour=self._behaviour,
             storage=self._storage,
-            origin=origin(options.host, self._socket),
+            origin=_UNREACHABLE if self._socket is None else origin(options.host, self._socket),
             credentials=options.credentials,
             tokens=tokens,
             guard=Guard(tokens, options.credentials.api_key) if options.auth else None,

@@ -1,0 +1,92 @@
+"""petsync.testing: a pet store without a network, and the pytest fixtures for users' tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+import petsync as ps
+from petsync.testing import FakeService
+
+_USERS_TEST = """
+import petsync as ps
+
+
+def rename(store, pet_id, name):
+    return store.apply(store.edit(pet_id, name=name), progress=False)
+
+
+def test_a_rename_reaches_the_store(petsync_store, petsync_service):
+    petsync_service.reset([ps.Pet(id=7, name="Rex", status="available")])
+    assert rename(petsync_store, 7, "Max").counts["applied"] == 1
+    assert [pet.name for pet in petsync_service.pets()] == ["Max"]
+
+
+def test_each_test_has_a_store_of_its_own(petsync_store, petsync_service):
+    assert petsync_service.pets() == []
+    petsync_service.break_with("429=1")
+    assert petsync_service.requests["addPet"] == 0
+"""
+
+
+@pytest.mark.slow
+def test_a_users_test_file_runs_with_the_fixtures(tmp_path: Path) -> None:
+    """The fixtures exist after `pytest_plugins`, and not before."""
+    (tmp_path / "test_mine.py").write_text(_USERS_TEST, "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    environ = {**os.environ, "PYTHONPATH": str(Path(ps.__file__).parents[1])}
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+
+    without = run()
+    assert "fixture 'petsync_store' not found" in without.stdout, without.stdout
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["petsync.testing"]\n', "utf-8")
+    done = run()
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_fake_service_opens_no_port_and_serves_any_httpx_client() -> None:
+    """A client of httpx reads what petsync writes, on another loop."""
+    with FakeService(auth=False) as service:
+        with service.connect() as store:
+            pet = store.api.add_pet(ps.Pet(name="Rex", tags=[ps.Tag(None, "café")]))
+
+        async def read() -> httpx.Response:
+            async with httpx.AsyncClient(transport=service.transport) as client:
+                return await client.get(f"{service.url}/pet/{pet.id}")
+
+        response = asyncio.run(read())
+        assert response.json()["tags"] == [{"name": "café"}]
+        assert service.requests["getPetById"] == 1
+        assert service.url == "https://pets.invalid/v2"
+
+
+@pytest.mark.parametrize("fault", ["drop_before=1", "drop_after=1", "torn=1"])
+def test_a_lost_response_is_what_a_real_connection_raises(fault: str) -> None:
+    """A fault that ends the connection is a TransportError that leaves open what happened, and the
+    pet exists if the service carried out the request.
+    """
+    with FakeService() as service, service.connect() as store:
+        service.break_with(fault)
+        with pytest.raises(ps.errors.TransportError) as caught:
+            store.api.add_pet(ps.Pet(name="Rex"))
+        assert caught.value.may_have_happened
+        assert len(service.pets()) == (fault != "drop_before=1")
+
+
+def test_a_sign_in_works_without_a_network() -> None:
+    """A token is requested from the fake service itself."""
+    with FakeService([ps.Pet(id=7, name="Rex")]) as service:
+        credentials = ps.auth.client_credentials(service.client_id, service.client_secret)
+        transport = service.transport
+        with ps.connect(service.url, auth=credentials, transport=transport, environ={}) as store:
+            assert store.api.get_pet_by_id(7).name == "Rex"
+            assert store.who().can_write
