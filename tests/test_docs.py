@@ -118,11 +118,15 @@ def test_every_dependency_has_a_tested_version() -> None:
 
 
 def test_everything_imported_is_a_dependency() -> None:
-    """Every import of the package is a base dependency; the page and the reconciliation may also
-    import from their extras.
+    """Every import of the package is a base dependency; the page, the reconciliation and
+    the test fixtures may also import from their extras.
     """
     base = {_name(text).replace("-", "_") for text in _requirements(extras=False)}
-    extras = {"webapp.py": ("app",), "reconcile": ("metrics", "notify", "sql", "tracing")}
+    extras = {
+        "webapp.py": ("app",),
+        "reconcile": ("metrics", "notify", "sql", "tracing"),
+        "testing.py": ("test",),
+    }
     modules = importlib.metadata.packages_distributions()
     for path in (ROOT / "petsync").rglob("*.py"):
         allowed = [name for part in path.parts for name in extras.get(part, ())]

@@ -230,6 +230,36 @@ def test_a_refused_connection_is_known_to_have_sent_nothing(library: ModuleType)
     assert not was_never_sent(httpx.ReadError("lost"))
 
 
+def test_a_client_of_another_loop_is_explained() -> None:
+    """A client whose connections belong to a closed loop says what to do."""
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise RuntimeError("Event loop is closed")
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(handler))
+    once = ps.RetryPolicy(attempts=1)
+    with (
+        ps.connect(URL, http=client, retry=once, environ={}) as store,
+        pytest.raises(ps.errors.TransportError, match="give each store a client of its own"),
+    ):
+        store.api.get_pet_by_id(7)
+
+
+def test_a_client_is_shared_on_ones_own_loop() -> None:
+    """A coroutine uses one client beside a store, which leaves it open."""
+
+    async def work(url: str) -> None:
+        async with httpx.AsyncClient() as client:
+            store = ps.connect(url, http=client, environ={})
+            await client.get(f"{url}/pet/7")
+            assert (await store.aio.api.get_pet_by_id(7)).id == 7
+            await store.aio.close()
+            assert (await client.get(f"{url}/pet/7")).status_code == 200
+
+    with ScriptedServer(PET) as server:
+        asyncio.run(work(server.url))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -71,6 +71,9 @@ _NEVER_SENT = (
 )
 _NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
 """httpcore's errors before a connection is established: the causes of httpx's errors."""
+_OTHER_LOOP = (
+    "the given client has connections of another event loop; give each store a client of its own"
+)
 _LIBRARIES = ("httpx", "httpx2")
 
 
@@ -331,8 +334,9 @@ class HttpxTransport:
                 finally:
                     await response.aclose()
         except RuntimeError as error:
-            # A closed client, a loop other than that of its connections, or a consumed stream.
-            raise httpx.TransportError(str(error)) from error
+            # A loop other than that of the connections, a repeated request, or a consumed stream.
+            why = _OTHER_LOOP if "event loop" in str(error).lower() else str(error)
+            raise httpx.TransportError(why) from error
         except Exception as error:
             known = _as_httpx(error, self._library)
             if known is error:
