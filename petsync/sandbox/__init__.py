@@ -96,7 +96,7 @@ class Sandbox:
 
     def __repr__(self) -> str:
         state = "stopped" if self._running is None else self.url
-        return f"<Sandbox {self.profile} {state}>"
+        return f"<{type(self).__name__} {self.profile} {state}>"
 
     def start(self) -> Self:
         """Start the server, and return the sandbox when the server accepts requests."""
