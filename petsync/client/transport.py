@@ -304,7 +304,8 @@ class HttpxTransport:
         lent: bool = False,
         plain: bool = False,
     ) -> None:
-        self._given, self._is_lent, self._is_plain = given, lent, plain
+        self._given: Any = given
+        self._is_lent, self._is_plain = lent, plain
         self._library = _library_of(given)
         self._extensions: dict[str, Any] = {
             "timeout": {
@@ -349,10 +350,10 @@ class HttpxTransport:
     async def close(self) -> None:
         """Close the connections, unless they belong to the caller."""
         if not self._is_lent:
-            await self._given.aclose()  # type: ignore[union-attr]
+            await self._given.aclose()
 
     async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Any:
-        given: Any = self._given
+        given = self._given
         is_client = not hasattr(given, "handle_async_request")
         if is_client and given.is_closed:
             raise PetsyncError(
