@@ -38,6 +38,7 @@ __all__ = [
     "mask_before_at",
     "read_file",
     "resolve",
+    "without_scheme",
 ]
 
 
@@ -238,6 +239,11 @@ def checked_address(address: str) -> str:
             "own configuration files.",
         )
     return f"{scheme.casefold()}://{rest.rstrip('/')}"
+
+
+def without_scheme(token: str) -> str:
+    """Return the token of a header's value, `Bearer TOKEN`, or of the token alone."""
+    return re.sub(r"(?i)^bearer\s+", "", token.strip())
 
 
 def is_same(one: str, other: str) -> bool:

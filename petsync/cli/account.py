@@ -410,5 +410,7 @@ def whoami_command(context: Context) -> int:
         account = store.who()
     print_account(context, account)
     if not account.signed_in:
+        if account.can_read:
+            context.say("This store asks for no sign-in to read pets.")
         context.say("`petsync login` signs you in.")
     return 0 if account.signed_in else 1

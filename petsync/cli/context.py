@@ -33,7 +33,14 @@ from petsync._files import is_address, landing
 from petsync.cli.signals import exiting_on_signal, ignore_signals
 from petsync.config.settings import read_settings
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
-from petsync.settings import HiddenEnvironment, Secret, Settings, checked_address, read_file
+from petsync.settings import (
+    HiddenEnvironment,
+    Secret,
+    Settings,
+    checked_address,
+    read_file,
+    without_scheme,
+)
 from petsync.trust import allowed_names
 
 if TYPE_CHECKING:
@@ -267,7 +274,7 @@ class Context:
         if source is not None:
             environ["PETSYNC_TOKEN"] = self._read_token(source)
             key = self.settings.api_key
-            if source == "-":
+            if _is_read_once(source):
                 auth = ps.auth.bearer(environ["PETSYNC_TOKEN"], api_key=key)
             else:
                 # Another program may renew the token, so the file is read again after a 401.
@@ -303,11 +310,17 @@ class Context:
             return _check_token(sys.stdin.read(_MAX_TOKEN), "standard input")
         path = Path(name)
         try:
+            if _is_read_once(name):
+                with path.open(encoding="utf-8-sig") as pipe:
+                    return _check_token(pipe.read(_MAX_TOKEN), str(path))
             text = read_file(path)[:_MAX_TOKEN]
             mode = path.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise SettingsError(f"--token-file {path} cannot be read: {reason}") from None
+            raise SettingsError(
+                f"--token-file {path} cannot be read: {reason}",
+                hint="Name the file that contains the access token, or - for standard input.",
+            ) from None
         if os.name == "posix" and mode & 0o077:
             self.say(
                 f"warning: other users can read {path}; `chmod 600 {shlex.quote(name)}` makes it "
@@ -325,8 +338,13 @@ class _SafeFormatter(logging.Formatter):
         return log_text(super().format(record).split("\n"), sys.stderr)
 
 
+def _is_read_once(name: str) -> bool:
+    """Return true for standard input and for a pipe, such as `<(command)` in a shell."""
+    return name == "-" or Path(name).is_fifo()
+
+
 def _check_token(text: str, where: str) -> str:
-    token = text.strip()
+    token = without_scheme(text)
     if not token or len(token.split()) > 1:
         problem = "is empty" if not token else "contains more than one word"
         raise SettingsError(
@@ -450,6 +468,12 @@ class Group(_Sections, click.Group):
         """Return the names of the commands in the order in which the help lists them."""
         return list(dict.fromkeys([*self._places, *self.commands]))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; `help COMMAND` means `COMMAND --help`."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, or None."""
         place = self._places.get(cmd_name)
@@ -525,7 +549,8 @@ def _describe_error(error: BaseException) -> tuple[str, str, int]:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return "no command was given", _help_hint(error), _USAGE
     if isinstance(error, click.ClickException):
-        return error.format_message(), _help_hint(error), _USAGE
+        # click lists the choices of a missing argument in lines with tabs.
+        return error.format_message().replace("\n\t", " "), _help_hint(error), _USAGE
     if isinstance(error, MemoryError):
         return "there is not enough memory", "", 1
     reason = " ".join(str(error).split())[:300]

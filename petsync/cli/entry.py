@@ -82,7 +82,13 @@ _PLACES = {
 }
 
 
-@click.group("petsync", cls=Group, epilog=_EPILOG, places=_PLACES)
+@click.group(
+    "petsync",
+    cls=Group,
+    epilog=_EPILOG,
+    places=_PLACES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="petsync %(version)s")
 def cli() -> None:
     """Keep a pet store's catalogue and a team's spreadsheets in agreement.

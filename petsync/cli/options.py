@@ -44,6 +44,7 @@ __all__ = [
     "PENDING",
     "SOME_FAILED",
     "CompareOptions",
+    "PetId",
     "as_usage_error",
     "check_page",
     "dask_option",
@@ -326,6 +327,24 @@ class _Size(click.ParamType[int]):
         if not factor or not int(digits):
             self.fail(f"{value!r} is not a size such as 500000, 800K or 10M.", param, ctx)
         return int(digits) * factor
+
+
+class PetId(click.ParamType[int]):
+    """The id of a pet, a whole number."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the id."""
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is not the id of a pet. An id is a whole number, such as 1001: the "
+                "column id of the sheet has it.",
+                param,
+                ctx,
+            )
 
 
 class _ColumnMapping(click.ParamType[tuple[str, str]]):

@@ -29,6 +29,7 @@ from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     SOME_FAILED,
     CompareOptions,
+    PetId,
     as_usage_error,
     check_page,
     dask_option,
@@ -328,7 +329,7 @@ petsync plan catalogue.xlsx --why 4711
 @click.option(
     "--why",
     "why_ids",
-    type=int,
+    type=PetId(),
     multiple=True,
     metavar="ID",
     help="Print which rules decide about this pet, instead of the plan; repeatable.",

@@ -10,6 +10,7 @@ import click
 from petsync.cli.context import Context, complete_jobs, must_be_writable, runs
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
+    PetId,
     check_page,
     file_option,
     find_round,
@@ -47,7 +48,7 @@ petsync runs --html history.html
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
 @click.option(
     "--pet",
-    type=int,
+    type=PetId(),
     metavar="ID",
     help="List every change of this pet, with the values before and after.",
 )

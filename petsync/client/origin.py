@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 
+_EXAMPLE = "It looks like https://shop.example/v2."
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -36,7 +37,10 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
         parts = urlsplit(url.strip())
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise SettingsError(f"the address {mask_before_at(url)!r} cannot be read") from None
+        raise SettingsError(
+            f"the address {mask_before_at(url)!r} cannot be read",
+            hint=f"{_EXAMPLE} A port is a number up to 65535.",
+        ) from None
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
             f"the address of {host} contains a user or a password",
@@ -48,7 +52,7 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
         shown = re.split("[?#]", mask_before_at(url), maxsplit=1)[0] + ("?…" if parts.query else "")
         raise SettingsError(
             f"the address {shown!r} is not a base URL of a service",
-            hint="It looks like https://shop.example/v2.",
+            hint=_EXAMPLE if "://" in url else f"Write http:// or https:// before it. {_EXAMPLE}",
         )
     if with_secret and parts.scheme == "http" and host not in allow_http and not is_loopback(host):
         raise SettingsError(

@@ -167,7 +167,7 @@ class Exchange:
             operation=request.operation,
             pet_id=request.pet_id,
             may_have_happened=not unsent,
-            hint=UNTRUSTED if untrusted else hint,
+            hint=_tls_hint(untrusted) if untrusted else hint,
         )
 
     def _build_too_long_error(self, request: Request, limit: str) -> ResponseError:
@@ -389,6 +389,12 @@ class ServiceCall(Generic[T]):
             return math.inf
         spent = self._line.flow.now() - self._gate_seconds - self._started
         return self._line.policy.seconds - spent
+
+
+def _tls_hint(reason: str) -> str:
+    if "wrong version number" in reason or "record layer failure" in reason:
+        return "The port does not use TLS: is the address http:// instead of https://?"
+    return UNTRUSTED
 
 
 def _requested_wait(error: ApiError) -> float:

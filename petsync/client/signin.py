@@ -136,7 +136,10 @@ async def _status(session: Session, credentials: Credentials, request: Request) 
         response = await trial.send_request(request)
     finally:
         await trial.close()
-    if response.status >= 500 or response.status == 429 or 300 <= response.status < 400:
+    # 404 on a list: the base URL is not that of a store.
+    is_elsewhere = response.status == 404 and request is _READ
+    is_other = response.status >= 500 or response.status == 429 or 300 <= response.status < 400
+    if is_elsewhere or is_other:
         raise error_for(response, request, datetime.now(UTC), credentials.mask)
     return response.status
 

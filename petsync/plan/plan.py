@@ -1332,7 +1332,10 @@ def decode_saved_plan(body: bytes, where: str) -> tuple[str, Plan]:
             raise _of_another(found, where)
         saved = msgspec.json.decode(body, type=_SavedPlan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PlanError(f"{where} is not a plan of petsync: {error}") from None
+        raise PlanError(
+            f"{where} is not a plan of petsync: {error}",
+            hint="Make a plan with `petsync plan SHEET -o PLAN.json`.",
+        ) from None
     return saved.fingerprint, saved.plan
 
 

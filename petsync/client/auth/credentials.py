@@ -14,7 +14,7 @@ from urllib.parse import quote_plus
 from petsync.errors import ApiError, AuthError, PetsyncError, SettingsError
 from petsync.models import Kept, Kind
 from petsync.redact import Redactor, proxy_secrets
-from petsync.settings import Secret, as_secret
+from petsync.settings import Secret, as_secret, without_scheme
 
 __all__ = [
     "Credentials",
@@ -250,10 +250,10 @@ def hide_other(value: Any) -> Any:
 
 
 def header_safe(value: object, what: str) -> Secret:
-    """Return the secret without surrounding spaces. Raises SettingsError, which does not show the
-    secret, if it is not valid in a header.
+    """Return the secret without surrounding spaces and without the word Bearer before it. Raises
+    SettingsError, which does not show the secret, if it is not valid in a header.
     """
-    secret = require_secret(value, what)
+    secret = Secret(without_scheme(require_secret(value, what).reveal()))
     if not _fits_header(secret):
         raise SettingsError(
             f"{what} contains a character that is not allowed in a header",

@@ -1,0 +1,210 @@
+"""The mistakes of the first day: each is a row with its command, its exit code and its message."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+from pathlib import Path
+
+import pytest
+from commands import Shell
+
+from petsync.sandbox import Sandbox
+
+pytestmark = pytest.mark.slow
+
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600
+_PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 50
+_FILES: dict[str, str | bytes] = {
+    "ok.csv": "id,name,status\n1,Rexy,available\n2,Mia,available\n",
+    "latin.csv": "id,name,status\n3,Zoë,pending\n".encode("latin-1"),
+    "utf16.csv": "id\tname\tstatus\n3\tZoë\tpending\n".encode("utf-16"),
+    "empty.csv": "",
+    "header.csv": "id,name,status\n",
+    "names.csv": "pet,nam,state\n1,Rex,available\n",
+    "decimal.csv": "id,name,status\n1.5,Rex,available\n",
+    "date.csv": "id,name,status\n2026-11-28,Rex,available\n",
+    "status.csv": "id,name,status\n1,Rex,avaliable\n",
+    "twice.csv": "id,name,status\n1,A,available\n1,B,available\n",
+    "pets.json": '[{"id":1,"name":"Rex"}]',
+    "json.csv": '[{"id":1,"name":"Rex"}]',
+    "screen.png": _PNG,
+    "screen.xlsx": _PNG,
+    "old.xls": _OLE,
+    "locked.xlsx": _OLE + "EncryptedPackage".encode("utf-16-le") + b"\0" * 600,
+    "pets.numbers": b"PK\3\4xx",
+    "~$ok.xlsx": b"\5user",
+    "torn.xlsx": b"PK\3\4xx",
+    "pets.pdf": "%PDF-1.4",
+    "page.csv": "<!DOCTYPE html><html></html>",
+    "file": "x",
+    "token.txt": "s3cret",
+    "empty.txt": "",
+}
+_MISTAKES = """
+64 | plna ok.csv | Did you mean one of: 'plan'
+64 | help plna | No such command 'plna'
+64 | plan | Missing argument 'SHEET'
+64 | plan ok.csv {url} --ulr x | Did you mean '--url'
+64 | plan ok.csv --url | '--url' requires an argument
+64 | plan ok.csv | PETSYNC_URL
+64 | plan ok.csv extra.csv | unexpected extra argument (extra.csv)
+64 | plan ok.csv --url localhost:8080 | Write http:// or https:// before it.
+64 | plan ok.csv --url shop.example/v2 | Write http:// or https:// before it.
+64 | plan ok.csv --url ftp://shop.example/v2 | It looks like https://shop.example/v2.
+64 | plan ok.csv --url http://localhost:99999/v2 | A port is a number up to 65535.
+64 | plan ok.csv --url http://ann:pw@127.0.0.1/v2 | Remove it and provide a token
+1 | plan ok.csv --url http://127.0.0.1:1/v2 | Is the address right, and the service up?
+1 | plan ok.csv --url {tls} | is the address http:// instead of https://?
+1 | plan ok.csv --url {root} | often ends in /v2
+1 | plan ok.csv --url {root}/ | often ends in /v2
+1 | plan ok.csv --url {root}/v2/pet | the part before /pet
+1 | plan ok.csv --url {root}/v3 | often ends in /v2
+1 | export out.csv --url {root} | often ends in /v2
+1 | whoami --url {root} | often ends in /v2
+1 | plan missing.csv {url} | missing.csv: there is no such file
+1 | check missing.csv | missing.csv: there is no such file
+1 | plan folder {url} | Name a folder with such files
+1 | plan latin.csv {url} | --encoding cp1252
+1 | plan utf16.csv {url} | --encoding utf-16
+1 | plan empty.csv {url} | empty.csv: the file is empty
+4 | plan header.csv {url} | the guard refuses this plan
+1 | plan names.csv {url} | 'nam' may mean name
+3 | check decimal.csv | 1.5
+3 | check date.csv | 2026-11-28
+3 | check status.csv | avaliable
+3 | check twice.csv | id
+1 | plan pets.json {url} | the file is JSON
+1 | plan json.csv {url} | the file is JSON
+1 | plan screen.png {url} | the file is a picture
+1 | plan screen.xlsx {url} | the file is a picture
+1 | plan old.xls {url} | save it as an Excel workbook (.xlsx)
+1 | plan locked.xlsx {url} | Save a copy without a password
+1 | plan pets.numbers {url} | Export To, Excel
+1 | plan ~$ok.xlsx {url} | use ok.xlsx itself
+1 | plan torn.xlsx {url} | the end of the workbook is missing
+1 | plan pets.pdf {url} | the file is a PDF document
+1 | plan page.csv {url} | the file is a web page
+1 | plan http://127.0.0.1:1/pets.csv {url} | http://127.0.0.1:1/pets.csv
+64 | plan ok.csv {url} --why Bella | 'Bella' is not the id of a pet
+64 | plan ok.csv {url} -o file/plan.json | file/plan.json cannot be written
+64 | plan ok.csv {url} -o ok.csv | the file extension must be one of .json
+64 | plan ok.csv {url} --format yaml | 'yaml' is not one of 'text'
+1 | apply plan.json --yes --url {other} | Apply it there, or make a plan for this store.
+1 | apply pets.json --yes {url} | Make a plan with `petsync plan SHEET -o PLAN.json`.
+64 | apply plan.json ok.csv {url} | unexpected extra argument (ok.csv)
+1 | plan plan.json {url} | the file is JSON
+64 | runs --pet Bella | 'Bella' is not the id of a pet
+64 | runs --pet 2026-11-28 | An id is a whole number
+1 | runs nope | there is no run 'nope'
+64 | export | Missing argument 'OUT'
+64 | export out.doc {url} | the file extension must be one of .xlsx
+1 | export ok.csv {url} | Name another file.
+1 | export file/out.csv {url} | is not a folder; name another one
+64 | plan ok.csv {url} --token-file missing.txt | Name the file that contains the access token
+64 | plan ok.csv {url} --token-file folder | Name the file that contains the access token
+64 | plan ok.csv {url} --token-file empty.txt | empty.txt is empty
+1 | plan ok.csv --url {guarded} | petsync login
+1 | plan ok.csv --url {guarded} --token-file token.txt | unknown or has expired
+64 | upload 1 screen.png {url} | unexpected extra argument (screen.png)
+64 | completion | Choose from: bash, zsh, fish
+64 | completion tcsh | 'tcsh' is not one of 'bash'
+64 | serve --port 99999 | 0<=x<=65535
+64 | init file | Directory 'file' is a file
+"""
+_ROWS = [line.split(" | ") for line in _MISTAKES.strip().splitlines()]
+
+
+@pytest.fixture
+def folder(shell: Shell, box: Sandbox, tmp_path: Path) -> Path:
+    """Return the current folder, with the files of the rows and a plan for `box`."""
+    for name, content in _FILES.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "folder").mkdir()
+    assert shell("plan", "ok.csv", "--url", box.url, "-o", "plan.json").code == 0
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("code", "line", "part"), _ROWS, ids=[row[1] for row in _ROWS])
+def test_mistake_is_explained(
+    shell: Shell, box: Sandbox, guarded: Sandbox, code: str, line: str, part: str
+) -> None:
+    """A mistake has its exit code and a message with the way out, of at most 12 lines."""
+    places = {
+        "url": f"--url {box.url}",
+        "root": box.url.removesuffix("/v2"),
+        "tls": box.url.replace("http://", "https://"),
+        "guarded": guarded.url,
+        "other": guarded.url,
+    }
+    done = shell(*shlex.split(line.format_map(places)))
+    text = " ".join((done.out + done.err).split())
+    assert (done.code, part in text) == (int(code), True), text
+    assert "Traceback" not in text
+    lines = [each for each in done.err.splitlines() if "Invalid HTTP request" not in each]
+    assert len(lines) <= 12
+
+
+@pytest.mark.parametrize(
+    ("args", "same"),
+    [
+        (["help"], ["--help"]),
+        (["help", "plan"], ["plan", "--help"]),
+        (["-h"], ["--help"]),
+        (["plan", "-h"], ["plan", "--help"]),
+        (["config", "check", "-h"], ["help", "config", "check"]),
+    ],
+)
+def test_ways_to_the_help(shell: Shell, args: list[str], same: list[str]) -> None:
+    """`help`, `help COMMAND` and -h print the same help as --help."""
+    done = shell(*args)
+    assert done.code == 0
+    assert done == shell(*same)
+
+
+@pytest.mark.parametrize("word", ["Bearer ", "bearer  "])
+def test_token_with_its_scheme(
+    shell: Shell, guarded: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """The word Bearer before a token is not part of the token."""
+    token = f"{word}{guarded.token()}"
+    file = tmp_path / "token.txt"
+    file.write_text(token)
+    assert shell("whoami", "--url", guarded.url, "--token-file", file).code == 0
+    monkeypatch.setenv("PETSYNC_TOKEN", token)
+    assert shell("whoami", "--url", guarded.url).code == 0
+
+
+def test_token_from_a_pipe(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
+    """--token-file takes a pipe, such as `<(command)`, and reads it once."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(guarded.token(),), daemon=True)
+    writer.start()
+    done = shell("whoami", "--url", guarded.url, "--token-file", pipe)
+    writer.join(60)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_store_without_sign_in(shell: Shell, box: Sandbox) -> None:
+    """A store that anybody may read says so to a user who is not signed in."""
+    done = shell("whoami", "--url", box.url)
+    assert done.code == 1
+    assert "This store asks for no sign-in to read pets." in done.err
+
+
+def test_steps_that_are_taken_twice(shell: Shell, folder: Path, box: Sandbox) -> None:
+    """A plan that is applied twice and a run that is undone twice change nothing more."""
+    url = ("--url", box.url)
+    assert shell("apply", "plan.json", "--yes", *url).code == 0
+    again = shell("apply", "plan.json", "--yes", *url)
+    assert (again.code, len(again.err.splitlines()) <= 12) == (5, True), again.err
+    run = shell("runs", "--json", *url).json["runs"][0]["run_id"]
+    assert shell("undo", run, "--yes", *url).code == 0
+    before = box.pets()
+    undone = shell("undo", run, "--yes", *url)
+    assert (undone.code, len(undone.err.splitlines()) <= 12) == (0, True), undone
+    assert box.pets() == before
