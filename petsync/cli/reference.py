@@ -26,7 +26,8 @@ def reference() -> str:
     """Return the help of petsync and of each command as Markdown, the same on every machine.
     Options that several commands share are explained once.
     """
-    whole = click.Context(cli, info_name="petsync", terminal_width=_WIDTH)
+    settings = cli.context_settings
+    whole = click.Context(cli, info_name="petsync", terminal_width=_WIDTH, **settings)
     parts = [_format_part(whole, cli.get_help(whole))]
     return "\n\n".join([*parts, *_iter_parts(cli, whole, {})])
 
@@ -71,7 +72,7 @@ def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str,
     command.format_help_text(ctx, formatter)
     assert isinstance(command, (Command, Group))
     (_, records), *_ = command.option_sections(ctx)
-    own = [record for record in records if record[0] != "--help"]
+    own = [record for record in records if record[0] != ", ".join(ctx.help_option_names)]
     elsewhere: dict[str, list[str]] = {}
     for record in own:
         if record in explained:
