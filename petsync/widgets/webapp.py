@@ -11,7 +11,7 @@ import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from html import escape
@@ -22,12 +22,14 @@ from urllib.parse import unquote
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_core.paths import jupyter_runtime_dir
+from jupyter_core.utils import ensure_async
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
 from tornado.ioloop import IOLoop
 from tornado.routing import Router
-from tornado.web import Application, RequestHandler, decode_signed_value
+from tornado.web import Application, RequestHandler, authenticated, decode_signed_value
 from voila.app import Voila
+from voila.shutdown_kernel_handler import VoilaShutdownKernelHandler
 from voila.tornado.handler import TornadoVoilaHandler
 
 from petsync._files import make_private_folder
@@ -148,6 +150,11 @@ _PAGE_POLICY = "; ".join(
     )
 )
 """The Content-Security-Policy of the page: the browser loads nothing from other servers."""
+RELOAD_S = 10.0
+"""The time in which a reload finds the kernel of its tab. It covers a slow browser, and a user who
+closed the tab by mistake.
+"""
+_KERNEL_ID = re.compile(r'"kernelId": *"([\w-]+)"')
 _MAX_FOLDER = 30
 """The path of a socket has at most 103 characters, of which Voilà and Jupyter use 70."""
 _KERNEL = ["--log-level=ERROR", "--InteractiveShellApp.ignore_cwd=True"]
@@ -236,11 +243,75 @@ class _Native(KernelSpecManager):
         return KernelSpec(resource_dir=RESOURCES, **{**native, "env": _ENVIRONMENT})
 
 
+class _Tabs:
+    """The pages that were served, by kernel. The kernel of a tab that was closed or reloaded ends
+    after `RELOAD_S`, unless the page is requested again before.
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[str, str] = {}
+        self._leaving: dict[str, object] = {}
+
+    def add(self, page: str) -> None:
+        """Remember a page, so that its tab can be reloaded."""
+        if found := _KERNEL_ID.search(page):
+            self._pages[found.group(1)] = page
+
+    def return_last(self) -> str:
+        """Return the page of the tab that was left last, and keep its kernel; "" if none was."""
+        if not self._leaving:
+            return ""
+        kernel_id, timer = self._leaving.popitem()
+        IOLoop.current().remove_timeout(timer)
+        return self._pages[kernel_id]
+
+    def leave(self, kernel_id: str, end: Callable[[str], Awaitable[object]]) -> bool:
+        """End the kernel after `RELOAD_S`. False if it has no page, so that it can end at once."""
+        if kernel_id not in self._pages:
+            return False
+
+        async def finish() -> None:
+            self._leaving.pop(kernel_id, None)
+            self._pages.pop(kernel_id, None)
+            await end(kernel_id)
+
+        if kernel_id not in self._leaving:
+            self._leaving[kernel_id] = IOLoop.current().call_later(RELOAD_S, finish)
+        return True
+
+
 class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types
     async def get(self, path: str | None = None) -> None:
         # Reading the XSRF token sets the cookie that a closing tab needs to end its kernel.
         assert self.xsrf_token
-        await super().get(path)
+        tabs: _Tabs = self.settings["petsync_tabs"]
+        while page := tabs.return_last():
+            found = _KERNEL_ID.search(page)
+            if found and found.group(1) in self.kernel_manager:
+                self.set_header("Cache-Control", "no-store")
+                self.write(page)
+                return
+        parts = []
+        async for part in self.get_generator(path=path):
+            parts.append(part)
+            self.write(part)
+            self.flush()
+        tabs.add("".join(parts))
+
+
+class _LeavePage(VoilaShutdownKernelHandler):  # type: ignore[misc]  # Voilà has no types
+    @authenticated
+    async def post(self, kernel_id: str) -> None:
+        manager = self.kernel_manager
+
+        async def end(kernel_id: str) -> None:
+            if kernel_id in manager:
+                await ensure_async(manager.shutdown_kernel(kernel_id))
+
+        if not self.settings["petsync_tabs"].leave(kernel_id, end):
+            await end(kernel_id)
+        self.set_status(204)
+        self.finish()
 
 
 class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
@@ -274,12 +345,16 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         config.file_allowlist = []
         config.extension_denylist = ["@jupyter-notebook/lab-extension"]
         config.kernel_spec_manager_class = _Native
+        # The first kernel starts and renders the page while the browser starts.
+        config.preheat_kernel = True
+        config.default_pool_size = 1
         self.tornado_settings = {
             "websocket_max_message_size": _MAX_BYTES,
             "headers": {"Content-Security-Policy": _PAGE_POLICY},
             "allow_remote_access": False,
             "local_hostnames": ["localhost", _HOST],
             "log_function": lambda _: None,
+            "petsync_tabs": _Tabs(),
         }
         # tornado warns that Jupyter's ping timeout is longer than the ping interval.
         logging.getLogger("tornado.general").setLevel(logging.ERROR)
@@ -291,9 +366,17 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
 
     def init_handlers(self) -> list[Any]:
         *others, (path, _, given) = super().init_handlers()
-        return [*others, (path, _AppPage, given)]
+        leaving = [
+            (at, _LeavePage, *more)
+            if handler is VoilaShutdownKernelHandler
+            else (at, handler, *more)
+            for at, handler, *more in others
+        ]
+        return [*leaving, (path, _AppPage, given)]
 
     def listen(self) -> None:
+        # Only the first page is prepared: a spare kernel would hold memory as long as the page.
+        self.kernel_manager.kernel_pools_config = {"default": {"pool_size": 0}}
         provider = self.identity_provider
         provider.cookie_name = f"petsync-page-{self.port}"
         # The browser sends neither cookie with requests from pages of other sites.

@@ -54,7 +54,8 @@ def workbook(box: Sandbox, tmp_path: Path) -> Path:
 def test_the_whole_job_on_one_page(
     browser: Browser, watch: Watch, outside: Outside, workbook: Path, link: str, box: Sandbox
 ) -> None:
-    """A user signs in, opens a sheet, reviews the plan, applies it and sees the report on one page.
+    """A user signs in, opens a sheet, reviews the plan, reloads the page, which keeps sign-in and
+    plan, applies it and sees the report on one page.
     Without the token in the link access is refused, and no other host receives a request.
     """
     context = watch.over(browser.new_context(viewport={"width": 1100, "height": 1000}))
@@ -85,6 +86,10 @@ def test_the_whole_job_on_one_page(
     review = page.get_by_role("region", name="Review the plan")
     expect(review).to_contain_text("3 changes will be sent")
     assert serious(view) == []
+    page.reload()
+    expect(review).to_contain_text("3 changes will be sent")
+    assert "token" not in page.url
+    assert box.token() not in page.content()
     review.get_by_role("button", name=re.compile("^Apply")).click()
     review.get_by_role("button", name="Send 3 changes").click()
     expect(page.get_by_role("button", name=re.compile("^Undo")).first).to_be_visible()
