@@ -21,7 +21,7 @@ from petsync.store import Store, connect
 from petsync.widgets.browse import BrowseForm, browse
 from petsync.widgets.components import Heading, Steps, button, show
 from petsync.widgets.form import Form
-from petsync.widgets.login import ConnectForm, login
+from petsync.widgets.login import ConnectForm, login, remember_store
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.review import review as open_review
 from petsync.widgets.sheet import SheetForm, open_sheet
@@ -221,6 +221,9 @@ class AppForm(Form):
                     form.reload()
                 elif isinstance(form, UploadForm):
                     form.find.click()
+        chosen = self.forms.get("store")
+        if isinstance(chosen, ConnectForm) and chosen.address:
+            remember_store(chosen.address)
         self._end("sign-in", "sheet")
 
     def _sheet(self) -> Form:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import ipywidgets
+import msgspec
 
+from petsync._files import make_private_folder, read_regular, user_folder, write_atomically
 from petsync.client import auth
 from petsync.errors import PetsyncError, SettingsError
 from petsync.models import READ, WRITE, Account
@@ -19,7 +23,7 @@ from petsync.report.views.account import account_view
 from petsync.settings import Secret
 from petsync.store import Store, connect, demo
 from petsync.widgets.components import Fold, Link, SecretField, button, show, tick
-from petsync.widgets.form import Form, is_live
+from petsync.widgets.form import Form, is_live, on_enter
 
 if TYPE_CHECKING:
     from petsync._sync import Task
@@ -38,6 +42,8 @@ __all__ = [
     "account_document",
     "lack",
     "login",
+    "remember_store",
+    "remembered_stores",
     "until_here",
     "welcome",
 ]
@@ -47,6 +53,31 @@ __all__ = [
 
 
 _WORDS = "The address of the store's service. Ask the people who run the service for it."
+_MAX_REMEMBERED = 10
+
+
+def remember_store(url: str) -> None:
+    """Add the address to those that the form offers. It contains no secret, because `connect`
+    accepts none in an address. If the file cannot be written, the address is not remembered.
+    """
+    others = [each for each in remembered_stores() if each != url]
+    with suppress(OSError, RuntimeError):
+        path = _stores_path()
+        make_private_folder(path.parent)
+        data = msgspec.json.format(msgspec.json.encode([url, *others][:_MAX_REMEMBERED])) + b"\n"
+        write_atomically(path, data, private=True)
+
+
+def remembered_stores() -> list[str]:
+    """Return the addresses of the stores that were used before, the last one first."""
+    try:
+        return msgspec.json.decode(read_regular(_stores_path()), type=list[str])
+    except (OSError, RuntimeError, msgspec.DecodeError, UnicodeDecodeError):
+        return []
+
+
+def _stores_path() -> Path:
+    return user_folder("XDG_STATE_HOME", "LOCALAPPDATA", ".local/state") / "petsync" / "stores.json"
 
 
 class ConnectForm(Form):
@@ -64,6 +95,8 @@ class ConnectForm(Form):
         super().__init__()
         self._options = {**(options or {})}
         self._on_store: list[Callable[[Store], object]] = []
+        self.address = ""
+        """The address that the user entered; "" for a sample store."""
 
     def on_store(self, act: Callable[[Store], object]) -> None:
         """Call the function with the store that was chosen."""
@@ -74,12 +107,18 @@ class ConnectForm(Form):
         yield Document("", [Snippets("No store is chosen. Connect to one:", choices)])
 
     def _body(self) -> ipywidgets.Widget:
-        self.url = ipywidgets.Text(
-            description="Address", placeholder="https://shop.example/v2", continuous_update=False
+        known = remembered_stores()
+        self.url = ipywidgets.Combobox(
+            description="Address",
+            placeholder="https://shop.example/v2",
+            continuous_update=False,
+            options=known,
+            value=known[0] if known else "",
         )
         self.go = ipywidgets.Button(description="Use this store", button_style="primary")
         self.sample = ipywidgets.Button(description="Try it with a sample store")
         self.go.on_click(self.work.wrap_callback(lambda _: self._connect()))
+        on_enter(self.url, self.work, self.go.click)
         self.sample.on_click(self.work.wrap_callback(lambda _: self._demo()))
         words = ipywidgets.HTML(html.element("p", html.text(_WORDS)))
         return ipywidgets.VBox([words, self.url, ipywidgets.HBox([self.go, self.sample])])
@@ -88,7 +127,9 @@ class ConnectForm(Form):
         address = self.url.value.strip()
         if not address:
             raise SettingsError("there is no address yet", hint="Fill it in above.")
-        self._take_store(connect(**{**self._options, "url": address}))
+        store = connect(**{**self._options, "url": address})
+        self.address = store.url
+        self._take_store(store)
 
     def _demo(self) -> None:
         self.sample.disabled = True
@@ -303,6 +344,11 @@ def lack(account: Account) -> Message | None:
     return None
 
 
+def is_open_to_all(account: Account) -> bool:
+    """Return whether the store answers without a sign-in."""
+    return not account.signed_in and account.can_read is True
+
+
 def welcome(account: Account) -> Message:
     """Return the message to show right after the user has signed in."""
     if lack(account) is not None:
@@ -344,12 +390,15 @@ def until_here(account: Account) -> str:
 # The view of an account, with missing permissions first.
 
 
+_OPEN = "This store asks for no sign-in. Continue, or sign in below if it refuses changes."
 _UNKNOWN = "Your account is not known yet: the service has not responded."
 
 
 def account_document(account: Account) -> Document:
     """Return the account with its restriction and the local time at which the sign-in ends."""
     blocks = list(account_view(_without_lack(account)).blocks)
+    if is_open_to_all(account):
+        blocks.insert(0, Note(_OPEN))
     if message := lack(account):
         problem, hint = message
         blocks.insert(0, Alert(problem, [hint], is_refusal=account.can_read is False))
@@ -382,6 +431,7 @@ class Panel:
         self.address = SecretField(label="Address", masked=False)
         self.paste = button("Continue with this address")
         self.stop = button("Cancel")
+        self.go_on = button("Continue without signing in", primary=True)
         self.check = button("Check again")
         self.other = button("Sign in differently")
         self.sign_out = button("Sign out")
@@ -390,7 +440,9 @@ class Panel:
         self._open = ipywidgets.VBox([self._then, self.link, self.address])
         signed = ipywidgets.HBox([self.check, self.other, self.sign_out])
         under_way = ipywidgets.HBox([self.paste, self.stop])
-        self.box = ipywidgets.VBox([self._who, signed, self._entry, self._open, under_way])
+        self.box = ipywidgets.VBox(
+            [self._who, self.go_on, signed, self._entry, self._open, under_way]
+        )
 
     def open(self, url: str, way: LoginMethod) -> None:
         """Show the link to the service's page."""
@@ -412,6 +464,9 @@ class Panel:
         self._who.value = "" if account is None else html.document_html(account_document(account))
         self.go.description = self.entries.chosen.button
         self.other.description = "Keep this account" if signs_in_again else "Sign in differently"
+        goes_on = account is not None and is_open_to_all(account) and not is_open
+        show(self.go_on, goes_on)
+        self.go.button_style = "" if goes_on else "primary"
         show(self.check, account is None or is_in)
         show(self.other, is_in and not is_open)
         show(self.sign_out, is_in and not is_open)
@@ -455,8 +510,8 @@ class LoginForm(Form):
         self._out: list[Callable[[Account], object]] = []
 
     def on_signed_in(self, act: Callable[[Account], object]) -> None:
-        """Call the function with the account after each sign-in, and once if the form finds that
-        the user is already signed in.
+        """Call the function with the account after each sign-in, once if the form finds that the
+        user is already signed in, and when the user continues without signing in.
         """
         self._in.append(act)
 
@@ -492,7 +547,7 @@ class LoginForm(Form):
         self.client_id, self.client_secret = entries.client_id, entries.client_secret
         self.go, self.stop, self.check = panel.go, panel.stop, panel.check
         self.link, self.address, self.paste = panel.link, panel.address, panel.paste
-        self.other, self.sign_out = panel.other, panel.sign_out
+        self.other, self.sign_out, self.go_on = panel.other, panel.sign_out, panel.go_on
         self._wire(panel)
         self._show()
         self._know_soon()
@@ -504,6 +559,7 @@ class LoginForm(Form):
             {
                 panel.go: self._begin,
                 panel.stop: self._cancel,
+                panel.go_on: self._go_on,
                 panel.check: self.ask,
                 panel.paste: self._paste,
                 panel.other: self._differently,
@@ -562,6 +618,10 @@ class LoginForm(Form):
         self._entries.show()
         self.notice.clear()
         self._show()
+
+    def _go_on(self) -> None:
+        if self.account is not None:
+            _tell_all(self._in, self.account)
 
     def _differently(self) -> None:
         self._signs_in_again = not self._signs_in_again

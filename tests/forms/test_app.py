@@ -13,7 +13,7 @@ import petsync as ps
 from petsync.sandbox import Sandbox
 from petsync.widgets.app import AppConfig, AppForm, app, connect_app
 from petsync.widgets.browse import BrowseForm
-from petsync.widgets.login import ConnectForm, LoginForm
+from petsync.widgets.login import ConnectForm, LoginForm, remember_store, remembered_stores
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
 from petsync.widgets.upload import UploadForm
@@ -213,6 +213,48 @@ def test_asks_for_the_store(box: Sandbox, here: Path, shown: Callable[[AppForm],
     assert (page.current, states(page, "disabled")) == ("sign-in", [])
     assert page.store is not None
     assert page.store.url == box.url
+
+
+def test_a_store_without_a_sign_in(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
+    """Enter in the address uses the store. If it needs no sign-in, the page says so and continues,
+    and the next page offers its address.
+    """
+    with Sandbox(pets=SHOP, auth=False) as box:
+        page = shown(app())
+        asking = page.forms["store"]
+        assert isinstance(asking, ConnectForm)
+        assert asking.url.value == ""
+        asking.url.value = box.url
+        asking.url._handle_custom_msg({"event": "submit"}, [])
+        until(lambda: "sign-in" in page.forms)
+        assert remembered_stores() == []
+        login = page.forms["sign-in"]
+        assert isinstance(login, LoginForm)
+        assert login.work.wait()
+        assert "asks for no sign-in" in login.html()
+        assert login.go_on.layout.display != "none"
+        login.go_on.click()
+        assert page.current == "sheet"
+        again = shown(app()).forms["store"]
+        assert isinstance(again, ConnectForm)
+        assert (again.url.value, again.url.options) == (box.url, (box.url,))
+
+
+def test_a_store_with_a_sign_in_needs_it(
+    store: ps.Store, shown: Callable[[AppForm], AppForm]
+) -> None:
+    """The button that continues without a sign-in is hidden if the store refuses to answer."""
+    login = shown(app(store)).forms["sign-in"]
+    assert isinstance(login, LoginForm)
+    assert login.work.wait()
+    assert login.go_on.layout.display == "none"
+
+
+def test_remembered_stores(here: Path) -> None:
+    """The addresses used before are offered, the last one first, and each once."""
+    for url in ("https://a.example/v2", "https://b.example/v2", "https://a.example/v2"):
+        remember_store(url)
+    assert remembered_stores() == ["https://a.example/v2", "https://b.example/v2"]
 
 
 def test_a_chosen_store_has_the_options_of_the_page(
