@@ -94,6 +94,11 @@ def test_the_whole_job_on_one_page(
     review.get_by_role("button", name="Send 3 changes").click()
     expect(page.get_by_role("button", name=re.compile("^Undo")).first).to_be_visible()
     assert sum(pet.status == "sold" for pet in box.pets()[:3]) > 0
+    results = page.get_by_role("link", name="Download pets.results.xlsx").first
+    expect(results).to_have_css("text-decoration-line", "underline")
+    with page.expect_download() as download:
+        results.click()
+    assert download.value.suggested_filename == "pets.results.xlsx"
     assert serious(view) == []
     context.close()
     assert watch.asked == []
