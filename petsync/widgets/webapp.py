@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import os
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -291,6 +293,8 @@ class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no type
                 self.set_header("Cache-Control", "no-store")
                 self.write(page)
                 return
+        # Voilà starts another kernel if the prepared one is not listed yet.
+        await asyncio.gather(*chain(*self.kernel_manager._pools.values()))
         parts = []
         async for part in self.get_generator(path=path):
             parts.append(part)
