@@ -73,6 +73,34 @@ def test_a_cell_of_a_csv_is_read_as_it_is_corrected(tmp_path: Path) -> None:
     assert [each.address for each in sheet.corrections] == ["line 2, column 3", "line 3, column 3"]
 
 
+def test_equal_cells_are_corrected_at_once(tmp_path: Path, store: ps.Store) -> None:
+    """A column with a text stands for all its cells with the text; an address has priority. The
+    plan has the corrections cell by cell.
+    """
+    rows = [["id", "name", "Zustand"], *([n, f"P{n}", "reserved"] for n in range(1, 201))]
+    rows += [[201, "Q", " Reserved "], [202, "reserved", "sold"]]
+    sheet_of(tmp_path, rows, mapping={"Zustand": "status"})
+    sheet = store.read(
+        tmp_path / "pets.xlsx",
+        mapping={"Zustand": "status"},
+        corrections={"status:reserved": "pending", "Pets!C3": "sold"},
+    )
+    assert not sheet.problems
+    assert sheet.frame["status"].value_counts().to_dict() == {"pending": 200, "sold": 2}
+    assert sheet.frame["name"].iloc[-1] == "reserved"
+    assert len(sheet.corrections) == 201
+    plan = store.plan(sheet)
+    assert {each.address for each in plan.corrections} == {f"Pets!C{n}" for n in range(2, 203)}
+    assert sheet_of_plan(plan) is not None
+
+
+@pytest.mark.parametrize("key", ["status:sold", "status:", "state:solld", "others:solld"])
+def test_a_text_that_no_cell_has_is_refused(tmp_path: Path, key: str) -> None:
+    """A text that no cell of the column has, and an unknown column, are errors."""
+    with pytest.raises(SheetError, match=f"a correction cannot be made: '?{key}"):
+        csv_of(tmp_path, "id,name,status\n1,Rex,solld\n", corrections={key: "pending"})
+
+
 def test_a_worksheets_name_with_quotes_is_an_address(tmp_path: Path) -> None:
     """The address of a finding in a worksheet with a quote in its name can be corrected."""
     book = workbook_of([["id", "name", "status"], [1, "Rex", "solld"]])

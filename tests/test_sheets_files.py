@@ -214,7 +214,7 @@ BROKEN = {
     "no known header": (
         "pets.xlsx",
         workbook(["nummer", "nmae"], [1, "Bello"]),
-        "'nmae' may mean name",
+        "--column nummer=id --column nmae=name",
     ),
     "two of a kind": (
         "pets.csv",

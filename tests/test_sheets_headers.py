@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pandas as pd
@@ -87,7 +88,9 @@ def test_near_misses_are_suggested_and_never_guessed(
     finding = next(each for each in sheet.problems if each.rule == "header-near-miss")
     assert finding.address == "line 1, column 3"
     assert finding.value == header
-    assert finding.suggestion == f"Rename it to {ours} if it is that column, or map it."
+    hint = finding.suggestion
+    assert hint.startswith(f"Rename it to {ours} if it is that column, or map it (--column ")
+    assert hint.endswith(f": {ours!r}}}).")
     assert ours not in sheet.columns
     assert header in sheet.others
 
@@ -141,6 +144,47 @@ def test_the_header_is_found_under_title_lines(tmp_path: Path) -> None:
     assert list_findings(csv_of(tmp_path, text)) == [("line 6, column 2", "clear-refused")]
 
 
+def test_an_unknown_header_row_gets_options_that_read_the_sheet(tmp_path: Path) -> None:
+    """The proposed mapping comes from the headers' words, else from the values, and works."""
+    text = (
+        "Nummer;Rufname;Lage;Bild Adresse;Preis;Notiz\n"
+        "1201;Rex;sold;https://x.example/a.jpg;12;a\n"
+        "1202;Tom;Available;https://x.example/b.jpg;9;b\n"
+    )
+    with pytest.raises(SheetError) as caught:
+        csv_of(tmp_path, text)
+    _, options, argument, *_ = caught.value.hint.splitlines()[-4:]
+    assert options == (
+        "--column Nummer=id --column Rufname=name --column Lage=status "
+        "--column 'Bild Adresse=photo_urls'"
+    )
+    mapping = ast.literal_eval(argument.removeprefix("mapping="))
+    sheet = csv_of(tmp_path, text, mapping=mapping)
+    assert list(sheet.frame.columns) == ["id", "name", "status", "photo_urls", "action"]
+    assert not sheet.errors
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("Nummer,Regal\nA-1,x\nA-2,x\n", ""),  # No ids, and no names: they repeat.
+        ("Preis,Tiername\n12,Rex\n12,Tom\n", "--column Tiername=name"),
+        ("Wo,Wer,Wie\nhttps://x/1.jpg,Rex,lieb\n", "--column Wo=photo_urls"),  # Two may be names.
+        ("Wer,Lage\nRex,sold\nTom,sold\n", "--column Wer=name --column Lage=status"),
+        ("Foto,Bild\nhttps://x/1,https://x/2\n", "--column Foto=photo_urls"),
+    ],
+)
+def test_a_mapping_is_proposed_only_where_it_is_clear(
+    tmp_path: Path, text: str, options: str
+) -> None:
+    """A column that may mean several things, or that another one already is, is not proposed."""
+    with pytest.raises(SheetError) as caught:
+        csv_of(tmp_path, text)
+    assert [line for line in caught.value.hint.splitlines() if line.startswith("--")] == (
+        [options] if options else []
+    )
+
+
 def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_path: Path) -> None:
     """The error of a sheet without a known header shows the row most like one, and suggestions."""
     with pytest.raises(
@@ -148,7 +192,7 @@ def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_pa
     ) as caught:
         csv_of(tmp_path, "Our pets\n\nNmae,Staus,Preis\nBello,sold,3\n")
     assert "line 3 holds 'Nmae', 'Staus', 'Preis'" in caught.value.message
-    assert caught.value.hint.startswith("'Nmae' may mean name. 'Staus' may mean status. The colum")
+    assert "\n--column Nmae=name --column Staus=status\n" in caught.value.hint
     with pytest.raises(SheetError, match="row 2 holds 'a', 'b'"):
         sheet_of(tmp_path, [[], ["a", "b"], [1, 2]])
     with pytest.raises(SheetError, match="row 6 holds 'Naame', 'b'"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import openpyxl
+import pandas as pd
 import pytest
 from rendering import findings_text, table_text
 from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
@@ -193,9 +194,28 @@ def test_a_status_is_folded_and_a_typing_error_gets_a_suggestion(tmp_path: Path)
         "unknown-status",
     ]
     assert sheet.problems[1].suggestion == (
-        "Write pending if you mean that. The statuses are available, pending, sold."
+        "Write pending if you mean that. The store's statuses are available, pending, sold."
     )
-    assert sheet.problems[2].suggestion.startswith("The statuses are available, pending, sold. If")
+    hint = sheet.problems[2].suggestion
+    assert hint.startswith("The store's statuses are available, pending, sold: write one of them.")
+    assert "ask the people who run the store" in hint
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [
+        ("Reserved", "pending"),
+        ("sold out", "sold"),
+        ("Verkauft", "sold"),
+        ("disponible", "available"),
+    ],
+)
+def test_a_common_word_for_a_status_gets_a_guess(tmp_path: Path, word: str, status: str) -> None:
+    """A word that shops use for a status is an error that suggests the status."""
+    sheet = csv_of(tmp_path, f"id,status\n1,{word}\n")
+    assert sheet.errors == 1
+    assert sheet.suggested_corrections(guesses=True) == {"line 2, column 2": status}
+    assert not sheet.suggested_corrections()
 
 
 def test_a_status_that_the_store_has_is_kept(tmp_path: Path) -> None:
@@ -268,7 +288,6 @@ def test_an_apostrophe_says_that_a_text_is_meant(tmp_path: Path) -> None:
 
 def test_a_dataframe_is_judged_by_the_same_rules() -> None:
     """A DataFrame has the rules of a file, except those for damage that programs do to files."""
-    import pandas as pd
 
     from petsync.sheets import sheet_from_frame
 

@@ -27,13 +27,13 @@ def console(stream: Any) -> Console:
 
 def fold_text(text: str, width: int) -> str:
     """Return the text in lines of at most `width` cells. Longer words are not broken, and each line
-    keeps its indentation.
+    keeps its indentation. A line of options stays whole, so that it can be copied.
     """
     return "\n".join(part for line in text.split("\n") for part in _fold_line(line, width))
 
 
 def _fold_line(line: str, width: int) -> list[str]:
-    if cell_len(line) <= width:
+    if cell_len(line) <= width or line.startswith("--"):
         return [line]
     indent = line[: len(line) - len(line.lstrip(" "))]
     lines: list[str] = []

@@ -249,8 +249,7 @@ def keyword_options(
         def call(*args: Any, **options: Any) -> int:
             values = {each.name: options.pop(each.name) for each in known}
             given = {name: value for name, value in values.items() if value not in (None, ())}
-            if "mapping" in given:
-                given["mapping"] = dict(given["mapping"])
+            given |= {name: dict(given[name]) for name in _PAIRS if name in given}
             return function(*args, **{argument: given}, **options)
 
         for each in reversed(known):
@@ -368,9 +367,31 @@ class _ColumnMapping(click.ParamType[tuple[str, str]]):
         return header.strip(), named
 
 
+class _CellCorrection(click.ParamType[tuple[str, str]]):
+    name = "CELL=TEXT"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Return the cell's address, or the column and the text of cells, and the new text."""
+        if isinstance(value, tuple):
+            return value
+        cell, mark, text = str(value).partition("=")
+        if not mark or not cell.strip():
+            self.fail(
+                f"{value!r} must be CELL=TEXT, such as Pets!C107=sold or status:reserved=pending.",
+                param,
+                ctx,
+            )
+        return cell.strip(), text
+
+
+_PAIRS = ("mapping", "corrections")
+"""The options whose values are pairs, which become one mapping."""
 _TYPES: Mapping[str, type[click.ParamType[Any]]] = {
     "rate": _Rate,
     "mapping": _ColumnMapping,
+    "corrections": _CellCorrection,
     "max_bytes": _Size,
 }
 """The types of options whose texts need a parser of their own."""
@@ -468,7 +489,9 @@ def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options for reading a sheet to a command; its function gets the given ones as
     `reading`, the keywords of `Store.read`.
     """
-    return keyword_options(ReadKeywords, "reading", tab="", mapping="", encoding="")(function)
+    return keyword_options(
+        ReadKeywords, "reading", tab="", mapping="", encoding="", corrections=""
+    )(function)
 
 
 def plan_from_sheet(

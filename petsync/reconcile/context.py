@@ -172,6 +172,10 @@ _KEYS = (
     (r'--encoding (\S+), in Python encoding="[^"]+"', r'encoding = "\1" in the job'),
     (r'--sheet NAME, in Python tab="NAME"', 'tab = "NAME" in the job'),
     (r"--allow-http (\S+), in Python allow_http=\['\1'\]", r'allow_http = ["\1"] in the job'),
+    (
+        r"If the columns hold what these options say[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map",
+        "In petsync.toml, [columns], map",
+    ),
     (r"--max-failures, in Python ", ""),
 )
 """Patterns of command-line options in messages, and the configuration's text for each."""

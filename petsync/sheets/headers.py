@@ -5,14 +5,17 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+import shlex
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
 from petsync.sheets.validate.text import repair_misread
-from petsync.table.cells import BLANKS, trim
+from petsync.table.cells import BLANKS, normal_status, trim
 from petsync.table.columns import COLUMNS
+from petsync.table.options import STATUSES
 
 __all__ = [
     "ACTION",
@@ -23,6 +26,7 @@ __all__ = [
     "Mapper",
     "check_mapping",
     "fold_header",
+    "mapping_way",
     "own_results",
     "present_headers",
 ]
@@ -42,6 +46,9 @@ _MAX_COMPARED, _MAX_LENGTH, _MAX_LISTED = 200, 40, 12
 """The maximum number of headers to compare, the maximum length of a header to compare or show, and
 the maximum number of headers to list.
 """
+_ID = re.compile(r"[0-9]{1,19}")
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_WORDS = re.compile(r"[^\W\d_]")
 _NUMBER_WORDS = {2: "two", 3: "three"}
 _COMMON_NAMES = {
     name: column
@@ -165,49 +172,67 @@ class Mapper:
         numbers: Sequence[int] | None = None,
     ) -> SheetError:
         """Return the error for a sheet without any known header. It shows the row with the most
-        similar headers, else the first one with content, and suggests columns for them. `where` is
-        the worksheet, as a clause. `numbers` are the numbers of the rows in the sheet; None for a
+        similar headers, else the first one with content, and proposes a mapping. `where` is the
+        worksheet, as a clause. `numbers` are the numbers of the rows in the sheet; None for a
         DataFrame.
         """
-        filled_rows = [
-            [trim(text) for text in row if trim(text)][:_MAX_COMPARED]
-            for row in rows[:_SEARCHED_ROWS]
-        ]
-        suggestions = [
-            [(text, near) for text in row if (near := self.nearest_column(text))]
-            for row in filled_rows
-        ]
-        best_row = max(
-            range(len(rows[:_SEARCHED_ROWS])), key=lambda n: (len(suggestions[n]), -n), default=None
-        )
-        first_filled = next((n for n, row in enumerate(filled_rows) if row), None)
-        shown_row = best_row if best_row is not None and suggestions[best_row] else first_filled
-        shown_texts = (
-            ", ".join(repr(text[:40]) for text in filled_rows[shown_row][:_MAX_LISTED])
-            if shown_row is not None
-            else ""
-        )
-        hints = (
-            [f"{text!r} may mean {near}" for text, near in suggestions[shown_row]]
-            if shown_row is not None
-            else []
-        )
-        hints.append(
-            f"The columns are {', '.join(_ALL_COLUMNS)}; map your headers to these, or rename them"
+        first_rows = [[trim(text) for text in row][:_MAX_COMPARED] for row in rows[:_SEARCHED_ROWS]]
+        known_counts = [sum(map(bool, map(self.nearest_column, row))) for row in first_rows]
+        searched = first_rows if numbers is not None else first_rows[:1]
+        shown_row = max(
+            (n for n, row in enumerate(searched) if any(row)),
+            key=lambda n: (known_counts[n], -n),
+            default=None,
         )
         if shown_row is None:
             seen = (
                 "its first rows are empty" if numbers is not None else "its columns have no names"
             )
-        elif numbers is not None:
-            unit = "row" if where else "line"
-            seen = f"{unit} {numbers[shown_row]} holds {shown_texts}"
+            mapping: dict[str, str] = {}
         else:
-            seen = f"its columns are {shown_texts}"
+            header = first_rows[shown_row]
+            mapping = self._propose_mapping(header, first_rows[shown_row + 1 :])
+            shown = [repr(text[:_MAX_LENGTH]) for text in header if text][:_MAX_LISTED]
+            unit = "row" if where else "line"
+            place = "its columns are" if numbers is None else f"{unit} {numbers[shown_row]} holds"
+            seen = f"{place} {', '.join(shown)}"
         return SheetError(
             f"{self.source}{where}: no column has a header that petsync recognises; {seen}",
-            hint=". ".join(hints) + ".",
+            hint=_mapping_hint(mapping),
         )
+
+    def _propose_mapping(
+        self, header: Sequence[str], below: Sequence[Sequence[str]]
+    ) -> dict[str, str]:
+        """Return the column that each header probably means: by its words, else by the texts in
+        the rows `below`. No column is proposed twice.
+        """
+        folded = Counter(map(fold_header, header))
+        texts = {
+            text: [row[at] for row in below if at < len(row) and row[at]]
+            for at, text in enumerate(header)
+            if text and folded[fold_header(text)] == 1
+        }
+        by_column: dict[str, str] = {}
+        for text, values in texts.items():
+            column = self.nearest_column(text)
+            if column and (column != "id" or all(map(_ID.fullmatch, values))):
+                by_column.setdefault(column, text)
+        for text, values in texts.items():
+            if values and text not in by_column.values():
+                is_first = text == next(iter(texts))
+                by_column.setdefault(_column_of_values(values, is_first=is_first), text)
+        by_column.pop("", None)
+        if by_column and "name" not in by_column:
+            open_texts = [
+                text
+                for text, values in texts.items()
+                if text not in by_column.values() and _are_names(values)
+            ]
+            if len(open_texts) == 1:
+                by_column["name"] = open_texts[0]
+        column_of = {text: column for column, text in by_column.items()}
+        return {text: column_of[text] for text in texts if text in column_of}
 
     def _find_near(self, columns: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
         headers = itertools.islice(others.items(), _MAX_COMPARED)
@@ -294,6 +319,49 @@ def own_results(headers: Collection[str]) -> frozenset[str]:
     spellings = (RESULTS, tuple(f"{RESULT_PREFIX}{name}" for name in RESULTS))
     return frozenset(
         name for names in spellings if all(each in headers for each in names) for name in names
+    )
+
+
+def mapping_way(header: str, column: str) -> str:
+    """Return how to map the header: the option of a command, and the argument in Python."""
+    option = shlex.quote(f"{header}={column}")
+    return f"(--column {option}, in Python mapping={{{header!r}: {column!r}}})"
+
+
+def _mapping_hint(mapping: Mapping[str, str]) -> str:
+    columns = ", ".join(_ALL_COLUMNS)
+    if not mapping:
+        return f"The columns are {columns}; map your headers to these, or rename them."
+    pairs = (shlex.quote(f"{header}={column}") for header, column in mapping.items())
+    options = " ".join(f"--column {pair}" for pair in pairs)
+    return (
+        "If the columns hold what these options say, add them to the command, or the argument in "
+        f"Python:\n{options}\nmapping={mapping!r}\n"
+        f"Otherwise map each header to one of {columns}, or rename it."
+    )
+
+
+def _column_of_values(texts: Sequence[str], *, is_first: bool) -> str:
+    """Return the column whose values these texts clearly are; "" if there is none. Only the first
+    column can be `id`, because prices and ages are numbers too.
+    """
+    if all(normal_status(text) in STATUSES for text in texts):
+        return "status"
+    if all(_URL.match(text) for text in texts):
+        return "photo_urls"
+    is_id = is_first and len(set(texts)) == len(texts) and all(map(_ID.fullmatch, texts))
+    return "id" if is_id else ""
+
+
+def _are_names(texts: Sequence[str]) -> bool:
+    """Return true if these texts may be names: different, short, and neither numbers nor URLs."""
+    return (
+        bool(texts)
+        and len(set(texts)) == len(texts)
+        and all(
+            len(text) <= _MAX_LENGTH and _WORDS.search(text) and not _URL.match(text)
+            for text in texts
+        )
     )
 
 

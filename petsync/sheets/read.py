@@ -66,6 +66,7 @@ from petsync.table.cells import (
     escape_marker,
     format_photo_urls,
     format_tags,
+    normal_status,
     parse_id,
     trim,
 )
@@ -115,17 +116,22 @@ class _CorrectionRefusedError(Exception):
 def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]) -> Grid:
     """Return the grid with the given texts in its cells; its `corrections` list the changed cells.
 
-    `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
-    blank. Raises SheetError if any correction cannot be made; the error lists the first five
-    problems.
+    `corrections` maps addresses to texts, and also a column with a text (`status:reserved`), which
+    stands for all its cells with this text; an address has priority. A cell becomes text, whatever
+    its kind was; "" makes it blank. Raises SheetError if any correction cannot be made; the error
+    lists the first five problems.
     """
     if not corrections:
         return grid
     editor = _GridEditor.of(grid, mapper)
+    shared: dict[tuple[int, int], str] = {}
     texts: dict[tuple[int, int], str] = {}
     problems: list[str] = []
     for address, text in dict(corrections).items():
         try:
+            if (cells := editor.find_equal(address)) is not None:
+                shared |= dict.fromkeys(cells, editor.check_text(address, text))
+                continue
             position = editor.find_cell(address)
             if texts.setdefault(position, editor.check_text(address, text)) != text:
                 raise _CorrectionRefusedError(
@@ -135,7 +141,7 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
             problems.append(str(error))
     if problems:
         raise _correction_error(mapper.source, problems, editor)
-    return editor.correct_grid(texts)
+    return editor.correct_grid({**shared, **texts})
 
 
 def _correction_error(source: str, problems: list[str], editor: _GridEditor) -> SheetError:
@@ -203,6 +209,26 @@ class _GridEditor:
                 f"{address}: its row has the error {rule}; fix it in the file"
             )
         return position, list(self.grid.places).index(place.column)
+
+    def find_equal(self, key: object) -> list[tuple[int, int]] | None:
+        """Return the positions of the cells that a key such as `status:reserved` means; None if it
+        is an address. Raises _CorrectionRefusedError if no cell has the text.
+        """
+        name, mark, text = str(key).partition(":")
+        columns = {fold_header(each): place for place, each in self.names.items()}
+        place = columns.get(fold_header(name))
+        if not mark or place is None:
+            return None
+        at = list(self.grid.places).index(place)
+        # Statuses are compared as they are read.
+        normal = normal_status if self.names[place] == "status" else trim
+        wanted = normal(text)
+        values = self.grid.columns[at].text.to_pylist()
+        rows = [row for row, value in enumerate(values) if normal(value or "") == wanted]
+        cells = [(row, at) for row in rows if row not in self.grid.faults]
+        if not cells:
+            raise _CorrectionRefusedError(f"{key}: no cell of the column has this text")
+        return cells
 
     def _place(self, address: object) -> _Place:
         if not isinstance(address, str):
@@ -304,8 +330,9 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
     missing. A status must be one of `statuses`, of `known_statuses` or of the file's base; a
     difference only in case or in spaces around it is a warning. The text `clear` in a cell empties
     the field. If a CSV file has a byte order mark, `encoding` must agree with it. `corrections`
-    maps addresses of cells, as in a finding (`Pets!C12`, `C12`, `line 12, column 3`), to texts:
-    petsync reads these texts instead of the cells, "" as a blank cell. The file does not change;
+    maps addresses of cells, as in a finding (`Pets!C12`, `C12`, `line 12, column 3`), to texts, and
+    `status:reserved` for all cells of that column with this text: petsync reads the texts instead
+    of the cells, "" as a blank cell. The file does not change;
     the sheet, its plan and its report list the corrections.
 
     Problems of rows are the sheet's findings. Raises SheetError, with a hint, if the file cannot be
@@ -698,7 +725,9 @@ def grid_from_frame(
     header = [str(name) for name in frame.columns]
     check_mapping(mapper.source, mapping or {}, header)
     if not mapper.score(header):
-        raise mapper.unusable_error([header])
+        below = frame.head(_SEARCHED_ROWS).to_numpy(dtype=object).tolist()
+        texts = [["" if _is_missing(value) else str(value) for value in row] for row in below]
+        raise mapper.unusable_error([header, *texts])
     if len(set(header)) < len(header):
         raise SheetError(
             f"{_the(mapper.source)} has two columns with the same name", hint="Rename one of them."

@@ -42,7 +42,12 @@ class ReadKeywords(TypedDict, total=False):
     ]
     corrections: Annotated[
         Mapping[str, str] | None,
-        Option(help="Texts to read instead of those in the file, by cell address as in findings."),
+        Option(
+            help="Read another text instead of the one in the file: of a cell, Pets!C107=sold, or "
+            "of all cells of a column with the same text, status:reserved=pending.",
+            metavar="CELL=TEXT",
+            flag="correct",
+        ),
     ]
     known_statuses: Annotated[
         Collection[str], Option(help="Further valid statuses, in this spelling.")
@@ -76,7 +81,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     clear: str = CLEAR
     """A cell with this text empties the field."""
     corrections: Mapping[str, str] = {}
-    """Texts to read instead of those in the file, by cell address."""
+    """Texts to read instead of those in the file, by cell address, or by column and text."""
     encoding: str | None = None
     """The encoding of a CSV file; None is UTF-8."""
 

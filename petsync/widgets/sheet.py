@@ -361,6 +361,10 @@ _TERMS = (
         r"specify it: --sheet .*?, in Python tab=(['\"]).*?\1(?=\.)",
         "choose it as the “Worksheet”",
     ),
+    (
+        r"If the columns hold what these options say[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map each .*",
+        "Choose what its columns mean.",
+    ),
     (r"\(--column .*?, in Python mapping=\{.*?: '\w+'\}\)", "(choose its meaning above)"),
     (r"\(--two-way, in Python two_way=True\)", f"(“{_ALONE}” in the options)"),
 )
@@ -389,6 +393,9 @@ _MARKS = {
     "warning": {"symbol": "!", "text": "warning"},
 }
 KEEP, SUGGESTED, OWN, CHOSEN = "keep", "suggested", "own", "chosen"
+ALL = "-all"
+"""The end of a choice for all cells of a column with the same text."""
+_CUT_FROM = 200
 
 
 class Findings:
@@ -399,7 +406,9 @@ class Findings:
     def __init__(self, guarded: Guarded, on_choice: Callable[[], object]) -> None:
         self.chosen: dict[str, str] = {}
         self._look: SheetView | None = None
+        self._equal: dict[tuple[str, str], list[str]] = {}
         self._open_address = self._offered = ""
+        self._is_for_all = False
         self._on_choice = on_choice
         self.which = ipywidgets.Dropdown(options=_WHICH, value="all", description="Show")
         self.table = Table(caption="Findings", columns=_FINDING_COLUMNS, empty="No findings.")
@@ -417,6 +426,7 @@ class Findings:
     def show(self, look: SheetView) -> None:
         """Show these findings, and discard the choices for earlier ones."""
         self._look, self.chosen = look, {}
+        self._equal = _equal_cells(look)
         self._ask("")
         self._filter()
 
@@ -424,15 +434,16 @@ class Findings:
         """Use the user's text for the open cell."""
         address, text = self._open_address, self.own.value
         if address:
+            cells = self._opened
             self._leave()
-            self.set(address, text)
+            self.set(cells, text)
 
     def take_choices(self) -> dict[str, str]:
         """Return the choices, including a text that the user has not confirmed yet."""
         if self._is_typed:
-            address, text = self._open_address, self.own.value
+            cells, text = self._opened, self.own.value
             self._ask("")
-            self.set(address, text)
+            self.set(cells, text)
         return dict(self.chosen)
 
     def require_none_open(self) -> None:
@@ -452,8 +463,18 @@ class Findings:
     def _is_typed(self) -> bool:
         return bool(self._open_address) and self.own.value != self._offered
 
-    def set(self, address: str, text: str) -> None:
-        self.chosen[address] = text
+    @property
+    def _opened(self) -> Sequence[str]:
+        """The addresses of the cells for which the user types a text."""
+        return self._equal_to(self._open_address) if self._is_for_all else [self._open_address]
+
+    def _equal_to(self, address: str) -> Sequence[str]:
+        """Return the addresses of the cells of the same column with the same text."""
+        at = next((each for each in self._problems if each.address == address), None)
+        return [address] if at is None else self._equal.get((at.column, at.value), [address])
+
+    def set(self, addresses: Sequence[str], text: str) -> None:
+        self.chosen |= dict.fromkeys(addresses, text)
         self._pages.redraw()
         self._on_choice()
 
@@ -503,6 +524,10 @@ class Findings:
                 options.append([CHOSEN, _quote_value(self.chosen[address])])
                 value = CHOSEN
         options.append([OWN, "Another text …"])
+        equal = len(self._equal.get((finding.column, finding.value), ()))
+        if equal > 1:
+            cells = f"in all {equal:,} cells with this text"
+            options += [[f"{key}{ALL}", f"{label}, {cells}"] for key, label in options]
         return {"options": options, "value": value, "label": f"Correction of {address}"}
 
     def _on_choices(self, chosen: dict[str, Any]) -> None:
@@ -519,24 +544,34 @@ class Findings:
         look = self._look
         if look is None or address not in look.fixable:
             return
-        if choice == OWN:
+        kind = str(choice).removesuffix(ALL)
+        is_for_all = kind != choice
+        if kind == OWN:
             self.take_choices()
-            self._ask(address)
+            self._ask(address, is_for_all=is_for_all)
             return
-        if address == self._open_address:
+        cells = self._equal_to(address) if is_for_all else [address]
+        if self._open_address in cells:
             self._ask("")
-        if choice == KEEP:
-            self.chosen.pop(address, None)
-        elif choice == SUGGESTED and address in look.suggestions:
-            self.chosen[address] = look.suggestions[address].after
+        text = self.chosen.get(address)
+        if kind == SUGGESTED and address in look.suggestions:
+            text = look.suggestions[address].after
+        if kind == KEEP:
+            for each in cells:
+                self.chosen.pop(each, None)
+        elif kind in (SUGGESTED, CHOSEN) and text is not None:
+            self.chosen |= dict.fromkeys(cells, text)
 
-    def _ask(self, address: str) -> None:
-        """Ask for the user's text for the cell; "" closes the field."""
-        self._open_address = address
+    def _ask(self, address: str, *, is_for_all: bool = False) -> None:
+        """Ask for the user's text for the cell, or for all cells with its text; "" closes the
+        field.
+        """
+        self._open_address, self._is_for_all = address, is_for_all
         show(self._own, bool(address))
         if address:
             value = next((p.value for p in self._problems if p.address == address), "")
-            self.own.description = f"Text for {address}"
+            more = f" and {len(self._opened) - 1:,} more" if is_for_all else ""
+            self.own.description = f"Text for {address}{more}"
             self._offered = self.own.value = self.chosen.get(address, value)
             self.own.focus()
 
@@ -545,6 +580,17 @@ class Findings:
         rows = (row["key"] for row in self.table.rows if row["label"] == self._open_address)
         self.table.focus(next(rows, ""), "choice")
         self._ask("")
+
+
+def _equal_cells(look: SheetView) -> dict[tuple[str, str], list[str]]:
+    """Return the addresses of the cells that a correction can fix, by column and text. A finding
+    has only the start of a long text, which is left out.
+    """
+    cells: dict[tuple[str, str], dict[str, None]] = {}
+    for each in look.sheet.problems:
+        if each.address in look.fixable and len(each.value) < _CUT_FROM:
+            cells.setdefault((each.column, each.value), {})[each.address] = None
+    return {key: [*addresses] for key, addresses in cells.items()}
 
 
 def _quote_value(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from commands import Shell
@@ -34,6 +35,31 @@ def test_errors_exit_with_three_and_are_grouped(shell: Shell) -> None:
     assert done.out.index("2 errors: unknown-status") < done.out.index("1 error: id-not-a-number")
     assert "column 3, lines 2, 4" in done.out
     assert done.err == ""
+
+
+def test_equal_mistakes_are_corrected_at_once(shell: Shell) -> None:
+    """--correct reads another text instead of that of one cell, or of all equal cells."""
+    sheet = _sheet(WRONG)
+    hint = " ".join(shell("check", sheet).out.split())
+    assert "--correct status:reserved=pending" in hint
+    fixes = ("--correct", "status:reserved=pending", "--correct", "line 5, column 1=3=4")
+    done = shell("check", sheet, *fixes)
+    assert "1 error: id-not-a-number" in done.out
+    assert "unknown-status" not in done.out
+    assert "corrected  3 cells, but not in the file" in done.out
+    refused = shell("check", sheet, "--correct", "status:reserved")
+    assert refused.code == 64
+    assert "must be CELL=TEXT" in refused.err
+
+
+def test_foreign_headers_get_an_option_line_that_works(shell: Shell) -> None:
+    """The error proposes a mapping as one line, which is not folded."""
+    sheet = _sheet("Nummer,Tiername,Zustand,Bilder\n1,Rex,sold,https://x.example/1.jpg\n")
+    done = shell("check", sheet)
+    assert done.code == 1
+    (line,) = [line for line in done.err.splitlines() if line.startswith("--column")]
+    assert line.endswith("--column Zustand=status --column Bilder=photo_urls")
+    assert shell("check", sheet, *shlex.split(line)).code == 0
 
 
 def test_strict_counts_warnings(shell: Shell) -> None:

@@ -399,7 +399,7 @@ class TestFindings:
         """The table shows each choice on every page and in every filter."""
         open_file(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
-        form.findings.set("Pets!C3", "")
+        form.findings.set(["Pets!C3"], "")
         form.findings.which.value = "chosen"
         choices = {
             row["label"]: (row["cells"]["choice"]["value"], row["cells"]["choice"]["options"])
@@ -409,6 +409,27 @@ class TestFindings:
         assert ["suggested", "“sold” (a guess)"] in choices["Pets!C2"][1]
         assert ["chosen", "a blank cell"] in choices["Pets!C3"][1]
         assert list(choices) == ["Pets!C2", "Pets!C3"]
+
+    def test_equal_cells_at_once(self, form: SheetForm, here: Path) -> None:
+        """One choice corrects all cells of a column with the same text, and takes that back."""
+        rows = [[str(1200 + n), "Rex", "reserved"] for n in range(25)]
+        workbook_of([ROWS[0][:3], *rows, ["1300", "Tom", "solld"]]).save(here / "pets.xlsx")
+        open_file(form, "pets.xlsx")
+        options = dict(form.findings.table.rows[0]["cells"]["choice"]["options"])
+        assert options["suggested-all"] == "“pending” (a guess), in all 25 cells with this text"
+        assert "--correct" not in form.findings.table.rows[0]["cells"]["problem"]
+        choose(form, "Pets!C2", "suggested-all")
+        assert form.findings.chosen == {f"Pets!C{n}": "pending" for n in range(2, 27)}
+        choose(form, "Pets!C3", "keep")
+        assert "Pets!C3" not in form.findings.chosen
+        choose(form, "Pets!C3", "keep-all")
+        assert form.findings.chosen == {}
+        choose(form, "Pets!C4", "own-all")
+        assert form.findings.own.description == "Text for Pets!C4 and 24 more"
+        form.findings.own.value = "sold"
+        press(form, "again")
+        assert form.sheet is not None
+        assert form.sheet.frame["status"].tolist() == ["sold"] * 25
 
     def test_the_sure_ones_at_once(self, form: SheetForm) -> None:
         """The button makes only sure corrections; guesses need a choice."""
@@ -450,7 +471,7 @@ class TestFindings:
             form.findings.which.value = which
             counts[which] = form.findings.table.total
         assert counts["all"] == counts["error"] + counts["warning"] == 43
-        assert counts["suggested"] == 14
+        assert counts["suggested"] == 15
 
     def test_a_file_that_changed_gets_no_correction(self, form: SheetForm, here: Path) -> None:
         """If the file has changed since it was read, its corrections are refused."""

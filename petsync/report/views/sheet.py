@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from petsync.plan.change import Snapshot
@@ -30,6 +32,8 @@ from petsync.report.words import (
     sentences,
     totals,
 )
+from petsync.table.cells import trim
+from petsync.table.columns import COLUMNS
 from petsync.table.sheet import Finding, Findings, Sheet
 
 __all__ = ["findings_view", "sheet_facts", "sheet_summary", "sheet_view", "snapshot_view"]
@@ -40,6 +44,7 @@ _TABS = 5
 _OPEN_RULES = 3
 """The maximum number of rules whose findings are not collapsed."""
 _SHOWN_PLACES = 3
+_SHOWN_WAYS, _LONGEST_CORRECTED = 3, 40
 _COLUMNS = (
     Column("Where", "where"),
     Column("Value", "value"),
@@ -79,6 +84,8 @@ def _sheet_blocks(sheet: Sheet, limit: int | None) -> Iterator[Block]:
     yield Facts(list(sheet_facts(sheet)))
     yield from _groups(sheet.problems, limit)
     yield Summary(sheet_summary(sheet))
+    if not sheet.is_table and (ways := list(_ways_to_correct(sheet.problems))):
+        yield Note(f"Equal cells can be corrected at once: {'; '.join(ways)}.")
     if sheet.problems:
         yield Note(_next_step(sheet.problems))
 
@@ -99,6 +106,22 @@ def _groups(findings: Iterable[Finding], limit: int | None) -> Iterator[Details]
             is_open=n < _OPEN_RULES and len(same) <= fold_limit(limit),
             aside=_describe_start(group),
         )
+
+
+def _ways_to_correct(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield how to correct the most frequent texts that several cells of a column wrongly have."""
+    equal: Counter[tuple[str, str, str]] = Counter()
+    for each in findings:
+        is_short = len(each.value) <= _LONGEST_CORRECTED and each.value.isprintable()
+        is_open = each.severity == "error" and each.column in COLUMNS and is_short
+        if is_open and (each.meant is not None or each.rule == "unknown-status"):
+            equal[each.column, trim(each.value), each.meant or "STATUS"] += 1
+    for (column, value, meant), cells in equal.most_common(_SHOWN_WAYS):
+        if cells > 1:
+            key = f"{column}:{value}"
+            option = shlex.quote(f"{key}={meant}")
+            python = f"in Python corrections={{{key!r}: {meant!r}}}"
+            yield f"{number(cells)} cells by --correct {option}, {python}"
 
 
 def _describe_start(group: FindingGroup) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from petsync.sheets.grid import (
     TextBytes,
     merge_rows,
 )
-from petsync.sheets.headers import ACTION, Headers, own_results
+from petsync.sheets.headers import ACTION, Headers, mapping_way, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
 from petsync.sheets.validate.findings import (
@@ -1033,11 +1032,9 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
             renamed[position] = name
             text = grid.header[position]
             problem = f"The column '{text}' is not used: in the export it was named {name}."
-            option = shlex.quote(f"{text}={name}")
             hint = (
-                f"Write {name} as the header again, or map it (--column {option}, in Python "
-                f"mapping={{{text!r}: {name!r}}}). If it is another column, insert an empty column "
-                f"{name}."
+                f"Write {name} as the header again, or map it {mapping_way(text, name)}. If it is "
+                f"another column, insert an empty column {name}."
             )
             notes.add(-1, text, Note("header-renamed", text, problem, hint, name))
         elif exported and name == "id":
@@ -1372,7 +1369,22 @@ _MAX_NAME_LENGTH = 255
 _RECORD = f"{_LISTED}|^[{re.escape(BLANKS)}]*Category\\("
 _NUMBERED = r"^\s*-?[0-9]+:\s*\S"
 _NUMBER_BEGINS = b"-0123456789 \t\r\n"
-_ADD_STATUS_HINT = "If the store has this status too, add it to petsync.toml ([service], statuses)."
+_STATUS_SYNONYMS = {
+    word: status
+    for status, words in {
+        "available": "free forsale onsale instock verfügbar verfuegbar frei disponible disponibile "
+        "disponivel beschikbaar",
+        "pending": "reserved onhold hold reserviert vorgemerkt réservé reserve reservado riservato "
+        "gereserveerd ausstehend",
+        "sold": "soldout verkauft vergeben vendu vendido venduto verkocht",
+    }.items()
+    for word in words.split()
+}
+"""Common words for the usual statuses, for suggestions only."""
+_ADD_STATUS_HINT = (
+    "If you need this status, ask the people who run the store whether it accepts it, and then add "
+    "it to petsync.toml ([service], statuses)."
+)
 _ACTION_SYNONYMS = {
     "remove": "delete",
     "del": "delete",
@@ -1526,8 +1538,12 @@ def _respelled_status(text: str, status: str) -> list[Note]:
 def _note_unknown_status(text: str, normal: str, offered: Sequence[str]) -> Note:
     folded = {normal_status(each): each for each in offered}
     similar, cause = nearest_choice(normal, folded)
-    choices_text = f"The statuses are {', '.join(offered)}."
+    synonym = _STATUS_SYNONYMS.get(re.sub(r"[\W_]+", "", normal), "")
+    meant = folded.get(similar or synonym)
+    choices = f"The store's statuses are {', '.join(offered)}"
+    suggestion = f"{choices}: write one of them."
+    if meant:
+        suggestion = f"Write {meant} if you mean that{f': {cause}' if cause else ''}. {choices}."
     if not similar:
-        return Note("unknown-status", text, suggestion=f"{choices_text} {_ADD_STATUS_HINT}")
-    suggestion = f"Write {folded[similar]} if you mean that{f': {cause}' if cause else ''}."
-    return Note("unknown-status", text, "", f"{suggestion} {choices_text}", folded[similar])
+        suggestion = f"{suggestion} {_ADD_STATUS_HINT}"
+    return Note("unknown-status", text, "", suggestion, meant)

@@ -260,7 +260,9 @@ FIELDS = (
         "availabel",
         "available",
         "Write one of the store's statuses.",
-        "If the store has this status, add it to petsync.toml: `[service]`, `statuses`.",
+        "`--correct status:reserved=pending` corrects all cells with this text. The people who run "
+        "the store know which statuses it accepts. If it has this one, add it to petsync.toml: "
+        "`[service]`, `statuses`.",
     ),
     warning(
         "status-spelling",
