@@ -156,6 +156,8 @@ petsync sheet
   x Pets!C9
 
 Checked: 2 rows can be used, 4 rows need fixing; 4 errors, 4 warnings.
+Equal cells can be corrected at once: 2 cells by --correct
+status:availabel=STATUS, in Python corrections={'status:availabel': 'STATUS'}.
 A plan leaves these rows and their pets alone: fix the cells, and check again.
 docs/findings.md explains each code."""
 

@@ -14,7 +14,7 @@ from shop import base_of, plan_of
 from test_advance import report_on
 
 from petsync.errors import SheetError
-from petsync.models import Pet
+from petsync.models import Category, Pet
 from petsync.sheets import read_sheet, write_back, write_results, write_sheet
 from petsync.sheets.sidecar import sidecar_path
 from petsync.table.frame import frame_from_pets
@@ -454,6 +454,55 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
     again = plan_of(now, done)
     assert [change.row for change in again.changes] == []
     assert (again.older, again.deleted_in_store, again.recognised) == ((3, 5), (4,), {})
+
+
+@pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv"])
+def test_the_number_of_a_category_that_was_sent_is_written(tmp_path, name):
+    """The copy has the number of each category that the run sent, and later changes in the store
+    conflict with none of them.
+    """
+    dogs, cats, fish = Category(1, "Dogs"), Category(2, "Cats"), Category(3, "Fish")
+    old = [
+        Pet(id=1, name="Rex", status="sold", category=dogs),
+        Pet(id=2, name="Mia", status="sold", category=cats),
+        Pet(id=3, name="Nemo", status="sold", category=fish),
+    ]
+    rows = frame_from_pets([*old, Pet(name="New", status="sold"), Pet(name="Odd", status="sold")])
+    rows["category"] = ["Cats", "Cats", "Fish", "Dogs", "Birds"]
+    write_sheet(rows, tmp_path / name, base=base_of(old))
+    sheet = read_sheet(tmp_path / name)
+    plan = plan_of(old, sheet)
+    report = report_on(plan)
+    write_results(sheet, report, tmp_path / f"out-{name}")
+    done = read_sheet(tmp_path / f"out-{name}")
+    assert done.frame["category_id"].tolist() == [2, 2, 3, 1, pd.NA]
+    now = [replace(old[0], category=cats), *old[1:]]
+    now += [
+        replace(change.after, id=result.assigned_id)
+        for change, result in zip(plan.changes, report.results, strict=True)
+        if result.assigned_id is not None
+    ]
+    assert not plan_of(now, done).changes
+    now[0] = replace(now[0], category=fish)
+    later = plan_of(now, done)
+    assert (later.changes, later.conflicts) == ((), ())
+
+
+def test_the_number_beside_a_formula_stays(tmp_path):
+    """If the worksheet has formulas, only blank numbers are written, because formulas stay."""
+    dogs, cats = Category(1, "Dogs"), Category(2, "Cats")
+    old = [Pet(id=1, name="Rex", status="sold", category=dogs)]
+    path = tmp_path / "pets.xlsx"
+    write_sheet(frame_from_pets(old), path, base=base_of([*old, Pet(id=2, category=cats)]))
+    book = openpyxl.load_workbook(path)
+    book["Pets"]["D2"] = "Cats"
+    book["Pets"]["J1"], book["Pets"]["J2"] = "Note", "=1+1"
+    book.save(path)
+    sheet = read_sheet(path)
+    write_results(
+        sheet, report_on(plan_of([*old, Pet(id=2, category=cats)], sheet)), tmp_path / "out.xlsx"
+    )
+    assert read_sheet(tmp_path / "out.xlsx").frame["category_id"].tolist() == [1]
 
 
 def test_ids_are_recognised_where_the_sheet_has_none(tmp_path):

@@ -7,6 +7,7 @@ import hashlib
 import io
 import itertools
 import os
+import re
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -38,7 +39,7 @@ from petsync.table.arrow import SCHEMA
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
 from petsync.table.frame import has_action, is_blank
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import Sheet, frame_of
 
 __all__ = [
     "Results",
@@ -178,7 +179,8 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
 
     The copy can be read and applied again. A row gets its assigned id; a row without an id gets the
     id of the pet that it was recognised as. No row gets the id of another row. The action `add` or
-    `add-another` becomes `merge` if the row's pet now exists. The sheet's base is updated with the
+    `add-another` becomes `merge` if the row's pet now exists. If the sheet has `category_id`, it gets
+    the numbers of the categories that the run sent. The sheet's base is updated with the
     results of the report. The sheet's corrections are written into the copy, except over formulas
     that other cells share. The rest of the file is kept, except a digital signature, and macros
     unless the copy is an `.xlsm`.
@@ -202,11 +204,16 @@ def apply_results(
     columns are written.
     """
     check_same_sheet(sheet, results)
-    base = advance_base(sheet, results) if isinstance(results, Report) else None
+    base, categories = None, {}
+    if isinstance(results, Report):
+        categories = {} if only_ids else _category_ids(source, sheet, results)
+        base = advance_base(_with_category_ids(sheet, categories), results)
     edits = _result_edits(sheet, results)
     lines = None if base is None else [base_notice(base), *base.to_lines()]
     edits = _only_ids(edits) if only_ids else _rename_results(edits, sheet.columns)
     own = dict(edits.own)
+    for row, number in categories.items():
+        own[row] = {"category_id": str(number), **own.get(row, edits.of(row))}
     for each in sheet.corrections:
         # An id or an action from the run takes precedence.
         own[each.row] = {each.column: each.after, **own.get(each.row, edits.of(each.row))}
@@ -355,6 +362,50 @@ def _describe_result(result: _RowResult, *, is_add: bool, own: int | None) -> di
         texts["id"] = pet_id
     has_pet = result.outcome in ("applied", "unchanged") or "id" in texts
     return {**texts, "action": "merge"} if is_add and has_pet else texts
+
+
+def _category_ids(source: Source, sheet: Sheet, report: Report) -> dict[int, int]:
+    """Return, by row, the id of the category that was sent for the row, if its cell differs.
+
+    A number beside a new category is replaced only if the worksheet has no formulas: petsync keeps
+    formulas, so the base must not have another value than such a cell.
+    """
+    if "category" not in sheet.columns or "category_id" not in sheet.columns:
+        return {}
+    sent = {
+        result.row: after.category.id
+        for result in report.results
+        if result.row is not None and result.is_in_store and result.kind in ("add", "update")
+        for change in [report.plan.changes[result.number]]
+        if (after := change.after) is not None and after.category is not None
+        if after.category.id and (result.kind == "add" or "category" in change.fields)
+    }
+    cells = sheet.rows["category_id"].reindex([*sent])
+    is_new = cells.isna()
+    differs = is_new | (cells != pd.Series(sent, dtype="Int64")).fillna(value=True)
+    if not is_new[differs].all() and _has_formulas(source, sheet.tab):
+        differs = is_new
+    return {row: sent[row] for row in cells.index[differs].tolist()}
+
+
+def _has_formulas(source: Source, tab: str) -> bool:
+    if source.kind == "text":
+        return False
+    # The modules for workbooks are loaded only for a workbook.
+    from petsync.sheets.xlsx.package import Package
+
+    package = Package(source)
+    return re.search(rb"<(?:\w+:)?f[\s/>]", package.worksheet(package.tab(tab))) is not None
+
+
+def _with_category_ids(sheet: Sheet, categories: Mapping[int, int]) -> Sheet:
+    """Return the sheet as it is with these ids in its cells."""
+    if not categories:
+        return sheet
+    rows = sheet.rows
+    numbers = rows["category_id"].copy()
+    numbers.loc[[*categories]] = [*categories.values()]
+    return sheet.with_frame(frame_of(rows.assign(category_id=numbers)))
 
 
 def _only_ids(edits: CellEdits) -> CellEdits:
