@@ -63,7 +63,10 @@ def _suggested(edited, address):
     [
         ("Pets!B68", '"May 1", "5/1" or "1/5" was typed'),
         ("Pets!B1316", '"Feb 1", "2/1" or "1/2" was typed'),
-        ("Pets!C99", "The statuses are available, pending, sold. If the store has this status"),
+        (
+            "Pets!C99",
+            "Write pending if you mean that. The store's statuses are available, pending, sold. If",
+        ),
         ("Pets!C107", "Write sold if"),
         ("Pets!C128", "Write pending if"),
         ("Pets!C816", "Write available if"),

@@ -179,10 +179,10 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
 
     The copy can be read and applied again. A row gets its assigned id; a row without an id gets the
     id of the pet that it was recognised as. No row gets the id of another row. The action `add` or
-    `add-another` becomes `merge` if the row's pet now exists. If the sheet has `category_id`, it gets
-    the numbers of the categories that the run sent. The sheet's base is updated with the
-    results of the report. The sheet's corrections are written into the copy, except over formulas
-    that other cells share. The rest of the file is kept, except a digital signature, and macros
+    `add-another` becomes `merge` if the row's pet now exists. A column `category_id` gets the
+    numbers of the categories that the run sent. The sheet's base is updated with the results of the
+    report. The sheet's corrections are written into the copy, except over formulas that other cells
+    share. The rest of the file is kept, except a digital signature, and macros
     unless the copy is an `.xlsm`.
 
     If `follow` is false, a symbolic link at `path` is an error. Raises SheetError if the file has
