@@ -65,7 +65,7 @@ def _suggested(edited, address):
         ("Pets!B1316", '"Feb 1", "2/1" or "1/2" was typed'),
         (
             "Pets!C99",
-            "Write pending if you mean that. The store's statuses are available, pending, sold. If",
+            "The store's statuses are available, pending, sold: write one of them, perhaps pending",
         ),
         ("Pets!C107", "Write sold if"),
         ("Pets!C128", "Write pending if"),

@@ -41,7 +41,7 @@ def test_equal_mistakes_are_corrected_at_once(shell: Shell) -> None:
     """--correct reads another text instead of that of one cell, or of all equal cells."""
     sheet = _sheet(WRONG)
     hint = " ".join(shell("check", sheet).out.split())
-    assert "--correct status:reserved=pending" in hint
+    assert "2 cells by --correct status:reserved=STATUS" in hint
     fixes = ("--correct", "status:reserved=pending", "--correct", "line 5, column 1=3=4")
     done = shell("check", sheet, *fixes)
     assert "1 error: id-not-a-number" in done.out

@@ -1380,7 +1380,7 @@ _STATUS_SYNONYMS = {
     }.items()
     for word in words.split()
 }
-"""Common words for the usual statuses, for suggestions only."""
+"""Common words for the usual statuses, for hints only."""
 _ADD_STATUS_HINT = (
     "If you need this status, ask the people who run the store whether it accepts it, and then add "
     "it to petsync.toml ([service], statuses)."
@@ -1539,11 +1539,14 @@ def _note_unknown_status(text: str, normal: str, offered: Sequence[str]) -> Note
     folded = {normal_status(each): each for each in offered}
     similar, cause = nearest_choice(normal, folded)
     synonym = _STATUS_SYNONYMS.get(re.sub(r"[\W_]+", "", normal), "")
-    meant = folded.get(similar or synonym)
     choices = f"The store's statuses are {', '.join(offered)}"
-    suggestion = f"{choices}: write one of them."
-    if meant:
-        suggestion = f"Write {meant} if you mean that{f': {cause}' if cause else ''}. {choices}."
-    if not similar:
-        suggestion = f"{suggestion} {_ADD_STATUS_HINT}"
-    return Note("unknown-status", text, "", suggestion, meant)
+    if similar:
+        suggestion = f"Write {folded[similar]} if you mean that{f': {cause}' if cause else ''}."
+        return Note("unknown-status", text, "", f"{suggestion} {choices}.", folded[similar])
+    # Another word is not a typing error, so it is no suggested correction.
+    near = f", perhaps {folded[synonym]}" if synonym in folded else ""
+    return Note(
+        "unknown-status",
+        text,
+        suggestion=f"{choices}: write one of them{near}. {_ADD_STATUS_HINT}",
+    )
