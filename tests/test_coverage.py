@@ -109,6 +109,13 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
         assert message in html.unescape(" ".join(shown.split()))
 
 
+def test_pets_are_never_some_of_them(box: Sandbox, store: ps.Store) -> None:
+    """pets() raises an error that names the failed query, instead of returning the other pets."""
+    box.break_with("503=1,status=sold")
+    with pytest.raises(ps.errors.ApiError, match=r"^the query for the status sold failed: "):
+        store.pets()
+
+
 def test_a_whole_snapshot_says_nothing_of_failures(store: ps.Store) -> None:
     """A complete snapshot shows no failed queries and no pets read again."""
     snapshot = store.snapshot()

@@ -54,6 +54,33 @@ def test_loaders_give_dataframes(store: ps.Store) -> None:
     assert len(store.snapshot(statuses=["sold"])) == 1
 
 
+def test_values_are_given_one_by_one_or_as_lists(store: ps.Store) -> None:
+    """The find methods take lists as well as single values; an empty list finds nothing, instead of
+    everything.
+    """
+    single = store.find_by_status("sold", "pending")
+    for given in (["sold", "pending"], single["status"], ("sold", "pending")):
+        assert store.find_by_status(given).equals(single)
+    assert store.find_by_status(["sold"], "pending").equals(single)
+    assert store.find_by_tags(["shy"]).equals(store.find_by_tags("shy"))
+    for find in (store.find_by_status, store.find_by_tags):
+        with pytest.raises(ps.errors.InvalidInputError, match="at least one value"):
+            find([])
+
+
+def test_pets_are_all_pets(store: ps.Store) -> None:
+    """pets() has every pet of the snapshot; indexed by id it makes the same plan."""
+    pets, by_id = store.pets(), store.pets(index="id")
+    assert pets.equals(store.snapshot().frame)
+    assert by_id.reset_index().equals(pets)
+    pets.loc[pets["id"] == 2, "name"] = by_id.loc[2, "name"] = "Moritz"
+    for edited in (pets, by_id):
+        (change,) = store.plan(edited).changes
+        assert (change.kind, change.pet_id, change.fields) == ("update", 2, ("name",))
+    with pytest.raises(ps.errors.SettingsError, match="index must be 'id'"):
+        store.pets(index="name")  # type: ignore[arg-type]
+
+
 def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
     """store.aio has the same methods as coroutines."""
 

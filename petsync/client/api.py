@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from petsync._sync import LoopThread, make_synchronous
 from petsync.client.auth.credentials import header_safe
@@ -15,7 +16,7 @@ from petsync.protocol import operations
 from petsync.protocol.operations import Call
 from petsync.settings import Secret, as_secret
 
-__all__ = ["Api", "AsyncApi", "each_query"]
+__all__ = ["Api", "AsyncApi", "as_list", "each_query"]
 
 
 class AsyncApi:
@@ -117,13 +118,13 @@ def each_query(
     """Return the calls that query all values: one call, or one for each value if the service
     supports only one value in a query.
     """
-    queried = _as_list(values)
+    queried = as_list(values)
     groups = [[value] for value in queried] if profile.one_value_a_query and queried else [queried]
     queries = [make(group, profile=profile) for group in groups]
     return list({query.request.target: query for query in queries}.values())
 
 
-def _as_list(values: object) -> list[object]:
+def as_list(values: Any) -> list[Any]:
     """Return the values as a list. They are not checked here: the operation does that."""
     if isinstance(values, Iterable) and not isinstance(values, str):
         return list(values)

@@ -64,6 +64,7 @@ class Store:
     read = delegate("aio", AsyncStore.read)
     serves = delegate("aio", AsyncStore.serves)
     check = delegate("aio", AsyncStore.check)
+    pets = make_synchronous(AsyncStore.pets)
     find_by_status = make_synchronous(AsyncStore.find_by_status)
     find_by_tags = make_synchronous(AsyncStore.find_by_tags)
     snapshot = make_synchronous(AsyncStore.snapshot)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Self, Unpack
 
 import msgspec
 import pandas as pd
@@ -24,10 +24,10 @@ from petsync._options import reject_unknown, show_keywords
 from petsync._sync import delegate
 from petsync.apply.options import ApplyKeywords, ApplyOptions, check_keywords
 from petsync.client import loaders
-from petsync.client.api import AsyncApi
+from petsync.client.api import AsyncApi, as_list
 from petsync.client.loaders import Found, Lookups, look_up
 from petsync.client.session import Session
-from petsync.errors import PlanError, SettingsError, SheetError
+from petsync.errors import ApiError, PlanError, SettingsError, SheetError
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
 from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
@@ -86,13 +86,38 @@ class AsyncStore:
     who = delegate("_sign_in", SignIn.who)
     sign_out = delegate("_sign_in", SignIn.sign_out)
 
-    async def find_by_status(self, *statuses: str) -> pd.DataFrame:
-        """Return the pets with one of the statuses, by default those of the profile."""
-        return await loaders.find_by_status(self.api, self._statuses(statuses))
+    async def pets(self, *, index: Literal["id"] | None = None) -> pd.DataFrame:
+        """Return all pets, of every status of the profile, sorted by id. `index="id"` makes the ids
+        the index; `plan` and `read` take such a DataFrame too.
 
-    async def find_by_tags(self, *tags: str) -> pd.DataFrame:
-        """Return the pets with at least one of the tags, each once."""
-        return await loaders.find_by_tags(self.api, tags)
+        Raises the errors of `snapshot`, and ApiError if the query for a status fails.
+        """
+        if index not in (None, "id"):
+            raise SettingsError(
+                f"index must be 'id' or None, not {index!r}",
+                hint="Use set_index on the DataFrame.",
+            )
+        snapshot = await self.snapshot()
+        for failed in snapshot.coverage.failed:
+            raise ApiError(
+                f"the query for the status {failed.query} failed: {failed.problem}",
+                operation="findPetsByStatus",
+                hint="Try again, or use snapshot() for the pets of the other statuses.",
+            )
+        return snapshot.frame if index is None else snapshot.frame.set_index(index)
+
+    async def find_by_status(self, *statuses: str | Iterable[str]) -> pd.DataFrame:
+        """Return the pets with one of the statuses, by default those of the profile. Statuses are
+        given one by one or as lists.
+        """
+        queried = _flatten(statuses) if statuses else self._statuses(())
+        return await loaders.find_by_status(self.api, queried)
+
+    async def find_by_tags(self, *tags: str | Iterable[str]) -> pd.DataFrame:
+        """Return the pets with at least one of the tags, each once. Tags are given one by one or as
+        lists.
+        """
+        return await loaders.find_by_tags(self.api, _flatten(tags))
 
     async def snapshot(self, *, statuses: Sequence[str] = ()) -> Snapshot:
         """Return the store's current pets with one of the statuses, by default those of the
@@ -402,6 +427,10 @@ class AsyncStore:
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses
+
+
+def _flatten(given: Iterable[str | Iterable[str]]) -> list[str]:
+    return [value for each in given for value in as_list(each)]
 
 
 async def _write_to(
