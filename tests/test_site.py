@@ -9,6 +9,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -18,6 +19,7 @@ import pytest
 
 import petsync
 from petsync.cli.entry import cli
+from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -190,6 +192,68 @@ def test_search_finds_pages(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
     places = {entry["location"].partition("#")[0] for entry in index["docs"]}
     assert {"tour.html", "cli.html", "reference/api/store.html"} <= places
+
+
+def test_commands_have_their_options_in_tables(site: Path) -> None:
+    """The page of commands has each option of each command in a table, and docs/cli.md's texts
+    around them.
+    """
+    page = (site / "cli.html").read_text("utf-8")
+    sections = dict(re.findall(r'<h2 id="([^"]+)">(.*?)(?=<h2 |</article>)', page, re.DOTALL))
+    for key, command in _commands(cli, "petsync"):
+        rows = " ".join(re.findall(r"<td><code>(.*?)</code></td>", sections[key]))
+        own = {name for name in _first_options(command) if name != "--help"}
+        if key != "petsync":
+            own -= _first_options(cli)
+        assert own <= set(re.findall(r"-[\w-]+", rows)), key
+    assert "<code>--on-conflict [store|sheet]</code>" in sections["petsync-plan"]
+    assert "<!-- commands -->" not in page
+
+
+def _commands(command: click.Command, key: str) -> Iterator[tuple[str, click.Command]]:
+    yield key, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            inner = command.get_command(click.Context(command), name)
+            assert inner is not None
+            yield from _commands(inner, f"{key}-{name}")
+
+
+def _first_options(command: click.Command) -> set[str]:
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    return {each.opts[0] for each in options if not each.hidden}
+
+
+def test_the_quick_start_works(site: Path, tmp_path: Path) -> None:
+    """The front page installs petsync as the README does, and its commands run in their order, on
+    another store than the one that they start.
+    """
+    front = (ROOT / "docs" / "index.md").read_text("utf-8")
+    (code,) = re.findall(r"```sh\n(.*?)```", front, re.DOTALL)
+    install, *lines = code.splitlines()
+    assert install in (ROOT / "README.md").read_text("utf-8")
+    assert len(lines) < 10
+    own = [line for line in lines if re.match("petsync (?!serve)", line)]
+    assert [line.split()[1] for line in own] == ["export", "check", "plan", "apply", "undo"]
+    with Sandbox(seed=ROOT / "sample_data" / "store.json", auth=False) as box:
+        env = os.environ | {"PETSYNC_URL": box.url, "PYTHONPATH": str(ROOT)}
+        program = f'petsync() {{ "{sys.executable}" -m petsync.cli "$@"; }}\n'
+        for line in own[:-1]:
+            subprocess.run(["bash", "-c", program + line], cwd=tmp_path, env=env, check=True)
+
+
+@pytest.mark.browser
+def test_the_site_in_a_browser(site: Path) -> None:
+    """Every test in tests/browser/site passes in Chromium, in a separate process, because
+    Playwright's event loop and those of other tests conflict.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "--maxfail=5"]
+    command += [f"-pno:{name}" for name in ("xdist", "nbval", "schemathesis")]
+    own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    own["PETSYNC_SITE"] = str(site)
+    folder = ROOT / "tests" / "browser" / "site"
+    done = subprocess.run([*command, folder], env=own, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:

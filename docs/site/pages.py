@@ -14,15 +14,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import commands
 import notebook
 import reference
+from words import WORDS
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "on_post_page", "slug"]
+__all__ = [
+    "on_config",
+    "on_files",
+    "on_page_content",
+    "on_page_markdown",
+    "on_post_page",
+    "on_post_template",
+    "slug",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
@@ -37,6 +47,15 @@ _PLACES = {
     "sample_data/README.md": "sample-data.md",
 }
 _COPIES = "files/"
+_RANKS = {
+    "changelog.md": 0.2,
+    "architecture.md": 0.3,
+    "contributing.md": 0.3,
+    "dependencies.md": 0.3,
+    "reference/": 0.4,
+    "notebooks/": 0.6,
+}
+"""The weight in a search of pages that seldom answer a user's question; 1 for all others."""
 _outputs: dict[str, list[str]] = {}
 
 
@@ -72,12 +91,19 @@ def _build_pages() -> Iterator[tuple[str, str]]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return the page with each link out of docs/ replaced by its address on the site."""
+    """Return the page with each link out of docs/ replaced by its address on the site, and the
+    options of commands in tables. Give the search the page's weight and its readers' words.
+    """
+    uri = page.file.src_uri
+    rank = next((rank for start, rank in _RANKS.items() if uri.startswith(start)), 1)
+    page.meta |= {"search": {"boost": rank}, "tags": WORDS.get(uri, "").split()}
 
     def led(found: re.Match[str]) -> str:
-        link = _led(found[2], page.file.src_uri, lambda path: _copied(path, config, files))
+        link = _led(found[2], uri, lambda path: _copied(path, config, files))
         return f"{found[1]}{link}{found[3]}"
 
+    if uri == "cli.md":
+        markdown = commands.with_tables(markdown)
     parts = _FENCE.split(markdown)
     return "".join(part if part.startswith("```") else _LINK.sub(led, part) for part in parts)
 
@@ -92,6 +118,11 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
 def on_post_page(output: str, **_: object) -> str:
     """Return the page with a label for the search, which the theme omits."""
     return output.replace('class="md-search"', 'class="md-search" aria-label="Search"', 1)
+
+
+def on_post_template(output_content: str, **_: object) -> str:
+    """Return the page for missing addresses with this label, too."""
+    return on_post_page(output_content)
 
 
 def _led(link: str, uri: str, copied: Callable[[str], str]) -> str:
