@@ -269,8 +269,10 @@ def test_the_gates_are_those_of_every_plan(store: ps.Store, tmp_path: Path) -> N
     new = [{"id": None, "name": f"New {n}", "status": "sold"} for n in range(9)]
     run = changed(store, *new)
     with pytest.raises(GuardError, match="9 deletes"):
-        store.apply(store.undo(run))
-    plan = store.undo(run, guard=Guard(max_delete=Limit(9, is_share=False)))
+        store.apply(store.undo(run, guard=Guard()))
+    with pytest.raises(GuardError, match="9 deletes"):
+        store.apply(store.undo(run, max_delete=8))
+    plan = store.undo(run, max_update=0)
     plan.save(tmp_path / "undo.json")
     loaded = ps.load_plan(tmp_path / "undo.json")
     assert store.apply(loaded).counts["applied"] == 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -20,12 +21,20 @@ from petsync.plan.fields import (
     photo_keys,
     with_fields,
 )
-from petsync.plan.guard import Guard
+from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
 from petsync.plan.report import Cause, Entry, Outcome, PastRun
 from petsync.table.columns import Column
 
-__all__ = ["CurrentPet", "Effect", "LaterAdd", "LaterEffect", "build_undo_plan", "find_effects"]
+__all__ = [
+    "CurrentPet",
+    "Effect",
+    "LaterAdd",
+    "LaterEffect",
+    "build_undo_guard",
+    "build_undo_plan",
+    "find_effects",
+]
 
 
 # Effects: what a run did to each pet, from its journal.
@@ -178,6 +187,25 @@ _KINDS = ("add", "update", "delete")
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted", "upload": "given an image"}
 _NO_COVERAGE = Coverage()
 _MAX_QUOTED = 40
+
+
+def build_undo_guard(
+    guard: Guard, given: Collection[str], effects: Iterable[Effect], *, is_from_empty: bool
+) -> Guard:
+    """Return the guard of the undo of a run: what was permitted for the run is permitted for its
+    undo. Limits that the user has `given`, by their names, stay.
+
+    `is_from_empty` says whether the store was empty before the run: then the undo may empty it.
+    """
+    kinds = Counter(effect.kind for effect in effects)
+    limits = {
+        "max_delete": Limit(kinds["add"], is_share=False),
+        "max_update": Limit(kinds["update"] + kinds["upload"], is_share=False),
+        "max_add": Limit(kinds["delete"], is_share=False),
+        "allow_empty": guard.allow_empty or is_from_empty,
+    }
+    changed = {name: value for name, value in limits.items() if name not in given}
+    return msgspec.structs.replace(guard, **changed)
 
 
 def build_undo_plan(

@@ -739,7 +739,7 @@ _NOTES_BY_MODE = {
 """What the next round of a job does after an undo of its run, by the job's mode."""
 _UNDO_EXAMPLES = """
 petsync undo
-petsync undo 20261121-0930 --max-delete 400
+petsync undo 20261121-0930 --max-delete 25
 petsync undo 20261121-0930 --id 4711 --id 4712 --yes
 petsync undo 20261121-0930 -o undo.json -o undo.html
 """

@@ -104,8 +104,44 @@ class UpdateKeywords(TypedDict, total=False):
     ]
 
 
-class UndoKeywords(UpdateKeywords, total=False):
+class UndoKeywords(TypedDict, total=False):
     """The limits of an undo as keywords: fields of Guard."""
+
+    max_update: Annotated[
+        Limit | int | str | None,
+        Option(
+            help="The maximum number of updates.",
+            default="as many as the run updated",
+            metavar="N|P%",
+        ),
+    ]
+    max_delete: Annotated[
+        Limit | int | str | None,
+        Option(
+            help="The maximum number of deletes.",
+            default="as many as the run added",
+            metavar="N|P%",
+        ),
+    ]
+    max_add: Annotated[
+        Limit | int | str | None,
+        Option(
+            help="The maximum number of adds.",
+            default="as many as the run deleted",
+            metavar="N|P%",
+        ),
+    ]
+    allow_empty: Annotated[
+        bool,
+        Option(
+            help="Permit an undo that deletes every pet, also if the run did not begin with an "
+            "empty store."
+        ),
+    ]
+
+
+class GuardKeywords(UpdateKeywords, total=False):
+    """All limits of a plan as keywords: the fields of Guard; None is the default."""
 
     max_delete: Annotated[
         Limit | int | str | None,
@@ -123,12 +159,6 @@ class UndoKeywords(UpdateKeywords, total=False):
             metavar="N|P%",
         ),
     ]
-    allow_empty: Annotated[bool, Option(help="Permit an undo that deletes every pet.")]
-
-
-class GuardKeywords(UndoKeywords, total=False):
-    """All limits of a plan as keywords: the fields of Guard; None is the default."""
-
     allow_empty: Annotated[
         bool, Option(help="Permit an empty sheet, or a plan that deletes every pet.")
     ]

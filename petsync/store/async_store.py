@@ -267,11 +267,14 @@ class AsyncStore:
         is the id of a run or the unique beginning of an id; "" is this store's newest run that
         changed something and is not completely undone. Raises PlanError if there is no such run,
         and LockedError while this run is working. `on_progress` reports the look-ups of pets that
-        no query lists.
+        no query lists. Without limits, an undo may take back as much as the run was permitted to
+        do.
         """
         name = arguments.run_name(run_id)
+        given = {each for each, value in limits.items() if value is not None}
+        of_user = given if guard is NO_GUARD else None
         guard = guard_from(limits, guard, known=UndoKeywords, function="undo")
-        return await UndoPlanner(self.api, self.history).plan(name, guard, on_progress)
+        return await UndoPlanner(self.api, self.history).plan(name, guard, of_user, on_progress)
 
     async def runs(self) -> pd.DataFrame:
         """Return the runs on this store, the newest first.

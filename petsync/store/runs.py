@@ -50,6 +50,7 @@ from petsync.apply.undo import (
     Effect,
     LaterAdd,
     LaterEffect,
+    build_undo_guard,
     build_undo_plan,
     find_effects,
 )
@@ -839,12 +840,20 @@ class UndoPlanner:
         self,
         run_id: str,
         guard: Guard,
+        given: Collection[str] | None,
         on_progress: Callable[[Lookups], None] | None,
     ) -> Plan:
-        """Return the plan of an undo. Raises the same errors as AsyncStore.undo."""
+        """Return the plan of an undo. `given` are the names of the limits in the guard that the
+        user has chosen, None for all. Raises the same errors as AsyncStore.undo.
+        """
         past, entries = await asyncio.to_thread(self._choose_run, run_id)
+        effects = list(find_effects(entries))
         now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
-        found = await self._find_present(list(find_effects(entries)), now, on_progress)
+        found = await self._find_present(effects, now, on_progress)
+        if given is not None:
+            adds_all = sum(effect.kind == "add" for effect in effects) >= len(now)
+            is_from_empty = adds_all and await asyncio.to_thread(self._began_empty, past)
+            guard = build_undo_guard(guard, given, effects, is_from_empty=is_from_empty)
         journal = await asyncio.to_thread(lambda: self.history.journal)
         make = partial(
             build_undo_plan,
@@ -888,6 +897,13 @@ class UndoPlanner:
                 hint="Wait for its end, or stop it with Ctrl-C where it runs; then undo it.",
             )
         return past, self.history.entries(past.run_id)
+
+    def _began_empty(self, past: PastRun) -> bool:
+        """Return true if the plan of the run was made for an empty store."""
+        try:
+            return past.kind != "upload" and not self.history.journal.plan(past.run_id).pets
+        except PlanError:
+            return False
 
     def _find_newest(self, store: str) -> PastRun | None:
         """Return the newest run that changed something, is not completely undone, and is no undo.

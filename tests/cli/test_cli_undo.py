@@ -161,17 +161,38 @@ def test_a_part_of_an_undo(
 
 
 def test_the_guard_refuses_a_big_undo(shell: Shell, box: Sandbox) -> None:
-    """An undo over a limit exits with 4, names the option that allows it, and sends nothing."""
+    """An undo over a given limit exits with 4, names the option that allows it, and sends
+    nothing.
+    """
     Path("new.csv").write_text("name,status\nA,sold\nB,sold\nC,sold\n", "utf-8")
     shell("apply", "new.csv", *to(box), "--yes")
-    done = shell("undo", *to(box), "--yes")
+    limit = ("--max-delete", 2)
+    done = shell("undo", *to(box), "--yes", *limit)
     assert done.code == 4
     assert "--max-delete 3" in done.err
     assert "sheet" not in done.err
-    assert shell("undo", *to(box), "-o", "undo.json").code == 4
+    assert shell("undo", *to(box), "-o", "undo.json", *limit).code == 4
     assert len(box.pets()) == 9
     assert shell("undo", *to(box), "--yes", "--max-delete", 3).code == 0
     assert box.pets() == shop()
+
+
+@pytest.mark.parametrize("pets", [shop(), []], ids=["some", "empty"])
+def test_a_permitted_run_can_be_undone_as_printed(
+    shell: Shell, box: Sandbox, pets: list[Pet]
+) -> None:
+    """The undo that a report prints takes back what the run was permitted to do, also if it deletes
+    more pets than the default limit, or all pets of a store that was empty before; so does a saved
+    one.
+    """
+    box.reset(pets)
+    rows = "".join(f"New {number},sold\n" for number in range(40))
+    Path("new.csv").write_text(f"name,status\n{rows}", "utf-8")
+    done = shell("apply", "new.csv", *to(box), "--yes")
+    words = done.out.rpartition("To undo it: `petsync ")[2].partition("`")[0].split()
+    assert shell(*words, *to(box), "-o", "undo.json").code == 0
+    assert shell(*words, *to(box), "--yes").code == 0
+    assert box.pets() == pets
 
 
 def test_nothing_to_undo_needs_no_yes(shell: Shell, box: Sandbox) -> None:
