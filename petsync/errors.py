@@ -18,6 +18,7 @@ command that ends with the error.
     │   └── ResponseError      ValueError        a response that cannot be read
     ├── SettingsError          ValueError   64  an option, a variable or petsync.toml
     │   ├── MissingServiceError             64  no service is given
+    │   ├── MissingExtraError  ImportError  64  packages that are not installed
     │   └── ConfigurationError              64  petsync.toml, with all its mistakes
     ├── SheetError             ValueError   1   a spreadsheet that cannot be read or written
     │   └── FindingsError                   3   a sheet with findings, where none is allowed
@@ -43,6 +44,7 @@ __all__ = [
     "InterruptedRunError",
     "InvalidInputError",
     "LockedError",
+    "MissingExtraError",
     "MissingServiceError",
     "NotFoundError",
     "PetsyncError",
@@ -161,6 +163,10 @@ class SettingsError(PetsyncError, ValueError):
 
 class MissingServiceError(SettingsError):
     """No service is given: no argument, no environment variable and no petsync.toml names one."""
+
+
+class MissingExtraError(SettingsError, ImportError):
+    """The call needs an extra of petsync, which is not installed."""
 
 
 class Problem(NamedTuple):

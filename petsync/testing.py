@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from starlette.types import Message
 
+from petsync._extras import needs_extra
 from petsync.client import auth
 from petsync.models import Pet
 from petsync.profile import ServiceProfile
-from petsync.sandbox import Sandbox
-from petsync.sandbox.faults import TRANSPORT
-from petsync.sandbox.http import Behaviour
 from petsync.store import Store, connect
+
+with needs_extra("sandbox", "petsync.testing"):
+    from starlette.types import Message
+
+    from petsync.sandbox import Sandbox
+    from petsync.sandbox.faults import TRANSPORT
+    from petsync.sandbox.http import Behaviour
 
 __all__ = ["FakeService"]
 

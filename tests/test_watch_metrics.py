@@ -154,7 +154,7 @@ def test_without_the_extra_the_jobs_run_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without the metrics and tracing libraries, jobs run and the log names the missing extras."""
-    for name in ("prometheus_client", "opentelemetry.sdk.resources"):
+    for name in ("prometheus_client", "opentelemetry.sdk"):
         monkeypatch.setitem(sys.modules, name, None)
     config = configured(tmp_path, tracing=True, metrics=Metrics(textfile=tmp_path / "x.prom"))
     with caplog.at_level(logging.ERROR, logger="petsync"), watching(config) as watchers:

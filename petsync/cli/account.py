@@ -107,7 +107,7 @@ def login_command(
     Usually your browser opens the service's own page, where you agree; petsync sees no password.
     petsync stores the sign-in in this computer's keyring (never in a file), for the --url and
     everything that uses the same --state folder: commands, scripts, notebooks. It renews the
-    sign-in as long as the service permits it.
+    sign-in as long as the service permits it. Needs the extra `keyring`.
 
     Secrets are not shown while you type them. If standard input is not a terminal, petsync reads
     each missing value from one line of it, in this order: client id, token or client secret, API

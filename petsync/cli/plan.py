@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import petsync as ps
+from petsync._extras import needs_extra
 from petsync._files import write_atomically
 from petsync.cli import context as progress
 from petsync.cli.context import (
@@ -595,6 +596,7 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
 )
 @plan_options
 @click.pass_obj
+@needs_extra("sandbox", "`petsync rehearse`")
 def rehearse_command(
     context: Context,
     source: Path | str,
@@ -610,7 +612,7 @@ def rehearse_command(
 
     petsync copies the store to this machine and applies the plan to the copy as `petsync apply`
     does. The store stays as it is, and the plan does not count as applied. Then petsync makes a
-    second plan from the same sheet, which should be empty.
+    second plan from the same sheet, which should be empty. Needs the extra `sandbox`.
 
     Exit codes: 0 if everything went as planned, 2 if the second plan is not empty, 3 if
     rows failed, errors block rows, or a pet differs from the plan, 4 if the guard refuses the plan

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +16,7 @@ from click.shell_completion import get_completion_class
 
 import petsync as ps
 from petsync._display import count
+from petsync._extras import EXTRAS, has_extra, needs_extra
 from petsync._files import make_folder, make_state_folder
 from petsync.cli.context import Context, find_free_path
 from petsync.cli.context import command as as_command
@@ -67,6 +67,7 @@ petsync app --no-browser --port 8866
     help="The colours of the page.  [light]",
 )
 @click.pass_obj
+@needs_extra("app", "`petsync app`")
 def app_command(context: Context, port: int, no_browser: bool, theme: str) -> int:
     """Do everything in the browser: sign in, open a sheet, review, apply, see the report.
 
@@ -74,11 +75,6 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
     a new token at each start. Uses the files of the current folder, and runs until Ctrl-C. Needs
     the extra `app`.
     """
-    if find_spec("voila") is None:
-        raise SettingsError(
-            "the page needs Voilà, which is not installed",
-            hint="In petsync's source folder: pip install -c .ci/constraints.txt '.[app]'",
-        )
     context.settings  # noqa: B018 - report errors here, not on the page
     # Voilà loads jsonschema, which builds a grammar for IRIs if this module is available. That
     # takes most of a second, and no schema of Voilà needs the grammar.
@@ -178,12 +174,13 @@ petsync demo --profile live
     help="The new folder for the files of the demo.  [petsync-demo]",
 )
 @click.pass_obj
+@needs_extra("sandbox", "`petsync demo`")
 def demo_command(context: Context, keep: Path | None) -> int:
     """Show how petsync brings a spreadsheet and a pet store into agreement.
 
     Starts a pet store on this machine with a sample catalogue, checks an edited workbook with
     mistakes, plans, applies, and plans again. It needs no service and no settings, takes a few
-    seconds, and writes its files into a new folder.
+    seconds, and writes its files into a new folder. Needs the extra `sandbox`.
     """
     if context.url is not None:
         raise click.UsageError("The demo has a store of its own: leave --url out.")
@@ -371,7 +368,7 @@ def doctor_command(context: Context) -> int:
 
     Sends GET requests only. Tests the connection, the token, and what the definition of the API
     leaves open, as far as GET requests show it. Compares the results with --profile, and prints
-    lines for petsync.toml where they differ.
+    lines for petsync.toml where they differ. Also lists the extras of petsync that are installed.
 
     Exit codes: 0 if petsync can work with the service as configured, else 1.
     """
@@ -409,6 +406,7 @@ def _document(diagnosis: Diagnosis) -> dict[str, Any]:
             {"topic": check.topic, "verdict": check.verdict, "found": check.found}
             for check in diagnosis.checks
         ],
+        "extras": {extra: has_extra(extra) for extra in EXTRAS},
         "overrides": diagnosis.overrides,
         "suggested_profile": diagnosis.suggested_profile,
     }
@@ -417,7 +415,7 @@ def _document(diagnosis: Diagnosis) -> dict[str, Any]:
 def _print(context: Context, diagnosis: Diagnosis) -> None:
     out = context.out
     out.print(f"{diagnosis.url}, profile {diagnosis.profile.name}", style="bold", soft_wrap=True)
-    for check in diagnosis.checks:
+    for check in (*diagnosis.checks, _check_extras()):
         for line in _lines(check, min(max(out.width, 60), 100)):
             out.print(line, soft_wrap=True)
     if diagnosis.seconds:
@@ -426,6 +424,18 @@ def _print(context: Context, diagnosis: Diagnosis) -> None:
     style = "bold" if diagnosis.works else "bold red"
     out.print(_describe_result(diagnosis), style=style, soft_wrap=True)
     _show_suggestion(context, diagnosis)
+
+
+def _check_extras() -> Check:
+    """Return the extras of this machine, beside the checks of the service."""
+    from petsync.client.probe import Check
+
+    missing = [extra for extra in EXTRAS if not has_extra(extra)]
+    installed = ", ".join(extra for extra in EXTRAS if extra not in missing) or "none"
+    found = f"installed: {installed}"
+    if missing:
+        found += f"; not installed: {', '.join(missing)} (pip install 'petsync[EXTRA]')"
+    return Check("extras", "noted", found)
 
 
 def _lines(check: Check, width: int) -> Iterator[Text]:
@@ -494,6 +504,7 @@ petsync serve --no-auth --faults limit=200,latency=0.05
     "--faults", metavar="SPEC", help="Make requests fail, or limit their rate: see docs/sandbox.md."
 )
 @click.pass_obj
+@needs_extra("sandbox", "`petsync serve`")
 def serve_command(
     context: Context,
     host: str,
@@ -509,7 +520,7 @@ def serve_command(
     specifies. Its data survive kill -9, and are there at the next start. Without --seed, a new
     store contains the sample catalogue; with the profile live, which keeps 1,000 pets, only the
     first 500 pets of it. Each start creates a new client secret and API key and, unless --no-auth
-    is given, prints them.
+    is given, prints them. Needs the extra `sandbox`.
     """
     from petsync.sandbox.app import serve
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from petsync._extras import needs_extra
 from petsync.apply.options import UploadKeywords
 from petsync.cli.context import (
     Context,
@@ -79,6 +80,7 @@ petsync upload photos --yes --json
     help="Write the outcome of each file as an HTML page.",
 )
 @click.pass_obj
+@needs_extra("images", "`petsync upload`")
 def command(
     context: Context,
     /,
@@ -102,7 +104,8 @@ def command(
     it would send, and asks. Without --yes and without a terminal, it uploads nothing.
 
     Without --again, a picture that was uploaded to the same pet before is not sent again: after
-    Ctrl-C or a failure, the same command continues. A pet's pictures are sent in order.
+    Ctrl-C or a failure, the same command continues. A pet's pictures are sent in order. Needs the
+    extra `images`.
 
     Exit codes: 0, 2 if there are pictures that you did not confirm, 3 if some files were not
     uploaded, 6 if another run uses this store, 7 if stopped.

@@ -11,13 +11,13 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
-import PIL
-from PIL import GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
+from petsync._extras import needs_extra
 from petsync.images.find import (
     ENDINGS,
     Candidate,
@@ -39,8 +39,10 @@ from petsync.plan.uploads import (
     Uploads,
 )
 
+if TYPE_CHECKING:
+    from PIL import Image, ImageFile
+
 __all__ = [
-    "DECODERS",
     "DECODE_CONCURRENCY",
     "SIDE",
     "BrokenError",
@@ -50,6 +52,7 @@ __all__ = [
     "UnusableImageError",
     "can_shrink",
     "decide_uploads",
+    "decoders",
     "digest_of",
     "exif_of",
     "frames_of",
@@ -337,25 +340,31 @@ _PARSERS: dict[Format, Callable[[bytes], Iterator[Part]]] = {
 # DecodedImage: an image file, decoded completely and prepared for the upload.
 
 
-DECODERS: dict[Format, type[ImageFile.ImageFile]] = {
-    "JPEG": JpegImagePlugin.JpegImageFile,
-    "PNG": PngImagePlugin.PngImageFile,
-    "GIF": GifImagePlugin.GifImageFile,
-    "WEBP": WebPImagePlugin.WebPImageFile,
-}
-"""The decoder of each format. Image.open would try several decoders, and would read some JPEG files
-as MPO.
-"""
+@cache
+def decoders() -> Mapping[Format, type[ImageFile.ImageFile]]:
+    """Return the decoder of each format. Image.open would try several decoders, and would read some
+    JPEG files as MPO. Raises MissingExtraError if Pillow is not installed.
+    """
+    with needs_extra("images", "the check of pictures"):
+        from PIL import GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+    return {
+        "JPEG": JpegImagePlugin.JpegImageFile,
+        "PNG": PngImagePlugin.PngImageFile,
+        "GIF": GifImagePlugin.GifImageFile,
+        "WEBP": WebPImagePlugin.WebPImageFile,
+    }
 
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
+
+_TURNS: Mapping[int, str] = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
 }
+"""The transposition in Pillow that turns an image upright, by the rotation in its EXIF data."""
 _QUALITY = 90
 _LONGEST_SIDE = 65_535
 _COPY_AGAIN = "Copy the file again from its source."
@@ -509,8 +518,9 @@ class _Image:
 
         A JPEG is decoded without its metadata: Pillow would warn if the metadata is damaged.
         """
+        decode = decoders()[self.form]
         try:
-            image = DECODERS[self.form](io.BytesIO(bare if self.form == "JPEG" else self.content))
+            image = decode(io.BytesIO(bare if self.form == "JPEG" else self.content))
             self._check_pixels(image.size, frames)
             for frame in range(getattr(image, "n_frames", 1)):
                 image.seek(frame)
@@ -561,6 +571,8 @@ class _Image:
         """Return the encoded content of the upright, scaled image; the encoding in words; and the
         size.
         """
+        from PIL import Image
+
         exif = b""
         try:
             new = _to_mixable_mode(image)
@@ -568,7 +580,8 @@ class _Image:
                 exif = self.content[place[0] : place[1]]
                 rotation = orientation(exif)
                 if rotation is not None and rotation.value in _TURNS:
-                    new, exif = new.transpose(_TURNS[rotation.value]), rotation.upright(exif)
+                    new = new.transpose(Image.Transpose[_TURNS[rotation.value]])
+                    exif = rotation.upright(exif)
             new = _scale(new, self.options.max_side or max(new.size))
             return self._encode(new, image.info.get("icc_profile"), exif)
         except Exception as error:  # noqa: BLE001 - the encoder's message is shown to the user
@@ -611,17 +624,23 @@ def _to_mixable_mode(image: Image.Image) -> Image.Image:
 
 
 def _scale(image: Image.Image, side: int) -> Image.Image:
+    from PIL import Image
+
     factor = side / max(image.size)
     width, height = (max(1, min(side, round(each * factor))) for each in image.size)
     return image.resize((width, height), Image.Resampling.LANCZOS)
 
 
 def _with_palette(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
     method = Image.Quantize.FASTOCTREE if image.mode == "RGBA" else Image.Quantize.MEDIANCUT
     return image.quantize(256, method)
 
 
 def _reason(error: Exception) -> str:
+    import PIL
+
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "truncated" in text:
         return "it is cut off"
@@ -834,8 +853,9 @@ def thumbnail(content: bytes, side: int = _SIDE) -> str:
 
 
 def _first_frame(content: bytes, form: Format, side: int) -> str:
+    decode = decoders()[form]
     try:
-        image = DECODERS[form](io.BytesIO(content))
+        image = decode(io.BytesIO(content))
         if image.size[0] * image.size[1] > _PIXELS or getattr(image, "n_frames", 1) == 1:
             return ""
         image.load()

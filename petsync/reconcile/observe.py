@@ -24,6 +24,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import msgspec
 from filelock import FileLock
 
+from petsync._extras import needs_extra
 from petsync._files import make_folder, make_private_folder, open_own, write_atomically
 from petsync.config.model import Configuration, Log
 from petsync.config.schedule import next_due
@@ -662,7 +663,7 @@ class MetricsWatcher:
 
 @contextmanager
 def measure(config: Configuration) -> Iterator[MetricsWatcher]:
-    """Yield the metrics watcher of one pass. Raises SettingsError without prometheus_client."""
+    """Yield the metrics watcher of one pass. Raises MissingExtraError without prometheus_client."""
     watcher = MetricsWatcher(config)
     yield watcher
     try:
@@ -779,14 +780,9 @@ def _write(path: Path, families: _Families) -> None:
 
 
 def _client() -> Any:
-    """Return the module prometheus_client. Raises SettingsError if it is not installed."""
-    try:
+    """Return the module prometheus_client. Raises MissingExtraError if it is not installed."""
+    with needs_extra("metrics", "[metrics]"):
         import prometheus_client
-    except ImportError:
-        raise SettingsError(
-            "[metrics] needs prometheus-client, which is not installed",
-            hint="pip install 'petsync[metrics]'",
-        ) from None
     return prometheus_client
 
 
@@ -879,15 +875,10 @@ class TraceWatcher:
 def trace(config: Configuration, exporter: Any = None) -> Iterator[TraceWatcher]:
     """Yield a watcher whose spans go to `exporter`, by default as the OTEL_* variables say.
 
-    Raises SettingsError if OpenTelemetry is not installed.
+    Raises MissingExtraError if OpenTelemetry is not installed.
     """
-    try:
+    with needs_extra("tracing", "[tracing]"):
         provider = _provider(exporter)
-    except ImportError:
-        raise SettingsError(
-            "[tracing] needs OpenTelemetry, which is not installed",
-            hint="pip install 'petsync[tracing]'",
-        ) from None
     clean = Redactor((*config.secrets, *config.notify.urls))
     try:
         yield TraceWatcher(provider.get_tracer("petsync"), clean)

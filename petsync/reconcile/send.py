@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from petsync._extras import needs_extra
 from petsync.config.model import Event
+from petsync.errors import MissingExtraError
 from petsync.redact import Redactor
 from petsync.settings import Secret
 
-__all__ = ["MISSING", "deliver_by_apprise", "find_problem"]
+__all__ = ["deliver_by_apprise", "find_problem"]
 
 
-MISSING = "notices need apprise, which is not installed: pip install 'petsync[notify]'"
 _TYPES: Mapping[Event, str] = {
     "failure": "failure",
     "violation": "warning",
@@ -36,7 +37,7 @@ def find_problem(address: Secret) -> str:
     """
     try:
         return "" if _service(address) else _UNKNOWN
-    except ImportError:
+    except MissingExtraError:
         return ""
 
 
@@ -47,8 +48,8 @@ def deliver_by_apprise(address: Secret, event: Event, title: str, body: str, tim
     """
     try:
         service = _service(address)
-    except ImportError:
-        return MISSING
+    except MissingExtraError as error:
+        return f"{error.message}: {error.hint}"
     if not service:
         return _UNKNOWN
     problems: list[str] = []
@@ -89,9 +90,9 @@ def _send_one(service: Any, address: Secret, event: Event, title: str, body: str
 def _service(address: Secret) -> Any:
     """Return apprise's object for an address, falsy if apprise does not support the address.
 
-    Raises ImportError if apprise is not installed.
+    Raises MissingExtraError if apprise is not installed.
     """
-    with _quiet(), warnings.catch_warnings():
+    with needs_extra("notify", "sending notices"), _quiet(), warnings.catch_warnings():
         # This imports all plugins, some of which use deprecated features.
         warnings.simplefilter("ignore")
         import apprise

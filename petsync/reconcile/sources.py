@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pandas as pd
 
 from petsync import sheets
+from petsync._extras import needs_extra
 from petsync._files import is_address
 from petsync.config.model import Job
 from petsync.errors import SettingsError, SheetError
@@ -486,13 +487,8 @@ def _url(database: Secret) -> URL | None:
 
 def _run_query(database: Secret, query: str, name: str) -> pd.DataFrame:
     """Return the rows of the query. Integers stay integers. Nothing is committed."""
-    try:
+    with needs_extra("sql", "a job with a query"):
         import sqlalchemy
-    except ImportError:
-        raise SettingsError(
-            "SQL queries need SQLAlchemy, which is not installed",
-            hint="pip install 'petsync[sql]', and the driver of your database.",
-        ) from None
     try:
         engine = sqlalchemy.create_engine(database.reveal(), hide_parameters=True)
         try:

@@ -9,11 +9,12 @@ from functools import cached_property
 from os.path import lexists
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 import pandas as pd
 
+from petsync._extras import needs_extra
 from petsync._files import is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync.apply.options import ApplyOptions
@@ -31,15 +32,16 @@ from petsync.plan.plan import Plan
 from petsync.plan.rehearsal import FaultCounts, Rehearsal, find_unexpected
 from petsync.plan.report import Progress, Report
 from petsync.profile import ServiceProfile
-from petsync.sandbox import Sandbox
-from petsync.sandbox.faults import parse
-from petsync.sandbox.http import BEHAVIOURS, STANDARD, Behaviour
 from petsync.settings import Settings
 from petsync.sheets.read import sheet_of
 from petsync.store import Store
 from petsync.store.async_store import AsyncStore
 from petsync.table.frame import frame_from_pets, pets_from_frame, unique_texts
 from petsync.table.sheet import Sheet
+
+if TYPE_CHECKING:
+    from petsync.sandbox import Sandbox
+    from petsync.sandbox.http import Behaviour
 
 __all__ = [
     "StoreCopy",
@@ -110,6 +112,8 @@ def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]
 
     The copy never assigns the same id to two pets. Whether the service does depends on timing.
     """
+    from petsync.sandbox.http import BEHAVIOURS, STANDARD
+
     behaviour = replace(
         BEHAVIOURS.get(profile.name, STANDARD),
         name=profile.name,
@@ -183,6 +187,8 @@ _NO_LIMITS = Guard(max_delete=_ANY, max_update=_ANY, allow_empty=True)
 
 def specification(faults: str, seed: int | None) -> str:
     """Return the faults with their seed, "" for none. Raises SettingsError if they are invalid."""
+    from petsync.sandbox.faults import parse
+
     if not faults.strip():
         return ""
     text = faults if seed is None else f"{faults},seed={seed}"
@@ -271,6 +277,8 @@ def stage(
     The sandbox behaves as the profile says. Its journals are in a temporary folder. At the end,
     everything except the file `keep` is removed; after an error, that file is removed too.
     """
+    from petsync.sandbox import Sandbox
+
     with ExitStack() as resources:
         state = Path(resources.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
         if keep is not None:
@@ -337,6 +345,7 @@ class _Trial:
 
 
 @show_keywords(PlanKeywords, PlanOptions)
+@needs_extra("sandbox", "ps.rehearse")
 def rehearse(
     store: Store,
     plan: Plan | Sheet | pd.DataFrame | str | Path,

@@ -18,14 +18,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from starlette.types import Receive, Scope, Send
-
+from petsync._extras import needs_extra
 from petsync.models import Pet
-from petsync.sandbox import storage as records
-from petsync.sandbox.app import Options, Running, ServedInfo, serve
-from petsync.sandbox.faults import parse
-from petsync.sandbox.http import Behaviour
-from petsync.sandbox.tokens import PUBLIC_CLIENT, SCOPES, Credentials
+
+with needs_extra("sandbox", "petsync.sandbox"):
+    from starlette.types import Receive, Scope, Send
+
+    from petsync.sandbox import storage as records
+    from petsync.sandbox.app import Options, Running, ServedInfo, serve
+    from petsync.sandbox.faults import parse
+    from petsync.sandbox.http import Behaviour
+    from petsync.sandbox.tokens import PUBLIC_CLIENT, SCOPES, Credentials
 
 __all__ = ["PUBLIC_CLIENT", "Credentials", "Sandbox", "ServedInfo", "serve"]
 

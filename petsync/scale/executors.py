@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Self, TypeVar
 
+from petsync._extras import needs_extra
 from petsync.errors import PetsyncError, SettingsError
 
 __all__ = ["LocalProcesses", "Workers", "connect_dask"]
@@ -169,14 +170,11 @@ def connect_dask(address: str) -> Iterator[Executor]:
     """Yield an executor that computes on the workers of a Dask cluster. `address` is that of the
     scheduler, such as tcp://scheduler:8786, or a path of its scheduler file.
 
-    Raises SettingsError if the package `distributed` is missing, or the cluster cannot be reached.
+    Raises MissingExtraError if the package `distributed` is missing, SettingsError if the cluster
+    cannot be reached.
     """
-    try:
+    with needs_extra("dask", "a Dask cluster"):
         distributed = import_module("distributed")
-    except ImportError:
-        raise SettingsError(
-            "Dask is not installed", hint="Install it: pip install 'petsync[dask]'."
-        ) from None
     is_address = "://" in address
     if not is_address and not Path(address).is_file():
         raise SettingsError(

@@ -22,6 +22,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from petsync._extras import needs_extra
 from petsync._files import has_wildcards
 from petsync.errors import PetsyncError, SettingsError, SheetError
 from petsync.scale.executors import LocalProcesses
@@ -263,13 +264,8 @@ def _is_folder(files: Any, path: str) -> bool:
 
 def _connect(address: str) -> tuple[Any, str]:
     """Return the file system of an address, and the path in it."""
-    try:
+    with needs_extra("remote", address):
         fsspec = import_module("fsspec")
-    except ImportError:
-        raise SettingsError(
-            f"{address} needs fsspec, which is not installed",
-            hint="Install it: pip install 'petsync[remote]'.",
-        ) from None
     protocol = address.partition("://")[0]
     known = fsspec.available_protocols()
     if protocol not in known or "::" in address:

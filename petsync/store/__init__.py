@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from petsync._extras import needs_extra
 from petsync._sync import LoopThread, delegate, make_synchronous
 from petsync.client import auth as auths
 from petsync.client.api import Api
@@ -215,6 +216,7 @@ def _session(
     )
 
 
+@needs_extra("sandbox", "ps.demo()")
 def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store:
     """Return a Store on an embedded pet store with the sample catalogue.
 

@@ -31,7 +31,7 @@ from petsync.images.find import (
     find_in_folder,
     find_in_sheet,
 )
-from petsync.images.inspect import decide_uploads, inspect_files, with_pet
+from petsync.images.inspect import decide_uploads, decoders, inspect_files, with_pet
 from petsync.images.upload import (
     RERUN_CURE,
     UploadCanceller,
@@ -104,6 +104,7 @@ class StoreImages:
         if the folder, sheet or column cannot be read, SettingsError for invalid options and for
         those that cannot apply to the source, and ApiError if the store does not answer.
         """
+        decoders()  # raise MissingExtraError before any request
         chosen = PictureOptions(**options)
         if column is not None:
             if recursive or pattern != DEFAULT_PATTERNS:

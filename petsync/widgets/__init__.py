@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from petsync._extras import needs_extra
+
 if TYPE_CHECKING:
     from petsync.widgets.app import app
     from petsync.widgets.browse import browse
@@ -51,7 +53,8 @@ if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
     def __getattr__(name):
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOME[name]), name)
+        with needs_extra("forms", f"ps.widgets.{name}"):
+            value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
 

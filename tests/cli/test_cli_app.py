@@ -21,7 +21,6 @@ import psutil
 import pytest
 from commands import Shell, process
 
-from petsync.cli import tools as command
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -237,11 +236,3 @@ def test_a_port_that_is_taken(shell: Shell) -> None:
     assert done.code == 64
     assert f"--port {port} cannot be used" in done.err
     assert "Omit --port" in done.err
-
-
-def test_without_voila(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Voilà the error shows how to install it."""
-    monkeypatch.setattr(command, "find_spec", lambda _: None)
-    done = shell("app")
-    assert done.code == 64
-    assert "pip install -c .ci/constraints.txt '.[app]'" in done.err

@@ -327,7 +327,7 @@ def test_the_extra_is_named(store: ps.Store, monkeypatch: pytest.MonkeyPatch) ->
     """Without fsspec, the error names the address and the command that installs it."""
     monkeypatch.setitem(sys.modules, "fsspec", None)
     for call in (store.plan, store.export_to):
-        with pytest.raises(SettingsError, match=r"s3://shop/big needs fsspec") as caught:
+        with pytest.raises(SettingsError, match=r"s3://shop/big needs the extra remote") as caught:
             call("s3://shop/big")
         assert "pip install 'petsync[remote]'" in caught.value.hint
 

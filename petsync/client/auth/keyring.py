@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from petsync._extras import needs_extra
 from petsync._files import (
     make_state_folder,
     no_link,
@@ -30,6 +31,7 @@ from petsync.errors import (
     ApiError,
     AuthError,
     LockedError,
+    MissingExtraError,
     PetsyncError,
     SettingsError,
     TransportError,
@@ -98,10 +100,11 @@ def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
     secret.
     """
     try:
-        import keyring
-        import keyring.errors
-    except ImportError:
-        return SettingsError("there is no keyring support on this machine", hint=_HINT)
+        with needs_extra("keyring", "a stored sign-in"):
+            import keyring
+            import keyring.errors
+    except MissingExtraError as error:
+        return SettingsError(error.message, hint=f"{error.hint}\nOr sign in without it: {_INSTEAD}")
     try:
         ring = keyring.get_keyring()
         if "plaintext" in type(ring).__name__.lower():
