@@ -11,14 +11,14 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from petsync._files import read_regular
 from petsync.errors import SettingsError
-from petsync.trust import build_unlisted_error
+from petsync.trust import build_unlisted_error, used_addresses
 
 __all__ = [
     "AUTH",
@@ -143,12 +143,30 @@ class Settings:
     auth: Mapping[str, str] = field(default_factory=dict)
     """The endpoints and the client id for signing in (AUTH)."""
     unconfirmed: bool = False
-    """Whether only an unconfirmed petsync.toml decides where secrets go."""
+    """Whether only an unconfirmed petsync.toml decides where secrets go, or a file that names an
+    address to which the user has sent no secret before.
+    """
+    url_from: str = ""
+    """What names the address if the user does not: a file, a run, or the last sign-in."""
     expanded: Mapping[str, str] = field(default_factory=lambda: HiddenEnvironment({}), repr=False)
     """The values of the variables in petsync.toml, by `${NAME}`."""
 
+    def with_found(self, url: str, url_from: str) -> Settings:
+        """Return the settings with an address that the user does not name. They are unconfirmed,
+        unless the user has sent secrets to it before.
+        """
+        url = hide_userinfo(url)
+        is_used = url in used_addresses(self.state).urls
+        return replace(self, url=url, url_from=url_from, unconfirmed=not is_used)
+
     def require_confirmed(self) -> None:
-        """Raise SettingsError if only an unconfirmed petsync.toml decides where secrets go."""
+        """Raise SettingsError if the settings are unconfirmed."""
+        if self.unconfirmed and self.url_from:
+            raise SettingsError(
+                f"{self.url_from} names the store {self.url}, and you have not used a token or a "
+                "sign-in there before: none is sent to it",
+                hint=f"If it is the right store, name it once: --url {self.url}",
+            )
         if self.unconfirmed:
             also = (
                 "; --url and PETSYNC_URL alone do not make its [auth] trusted" if self.auth else ""

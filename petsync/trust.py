@@ -1,14 +1,19 @@
-"""Confirmations of petsync.toml files: only a confirmed file may decide where secrets go.
+"""What the user trusts with secrets: confirmed petsync.toml files, and addresses used before.
 
 A folder may come from anybody, and its petsync.toml decides where requests go. `petsync trust`
 records a confirmation in the user's own configuration folder: the file's path, and a digest of the
 settings that decide where secrets and data go. If these settings change, the user must confirm
 again.
+
+A plan, an export or a journal may come from anybody too, and names the address of its store. It is
+used without asking, but it gets no secret unless the user has used secrets there before. These
+addresses are recorded in the user's own state folder.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -20,16 +25,21 @@ import msgspec
 from petsync._files import make_private_folder, read_regular, user_folder, write_atomically
 from petsync.errors import SettingsError
 
+_LOG = logging.getLogger(__name__)
+
 __all__ = [
     "LISTED",
     "SECRETS",
+    "UsedAddresses",
     "allowed_names",
     "build_unlisted_error",
     "confirm",
     "is_confirmed",
     "names_in",
+    "note_address",
     "record_path",
     "relevant_settings",
+    "used_addresses",
     "withdraw",
 ]
 
@@ -170,3 +180,61 @@ def _write(records: Mapping[str, str]) -> None:
         write_atomically(path, data, private=True)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None
+
+
+# Addresses to which the user has sent secrets, for each state folder.
+
+
+_MAX_ADDRESSES = 20
+
+
+class UsedAddresses(msgspec.Struct, frozen=True):
+    """The addresses of stores to which the user has sent secrets from a state folder."""
+
+    signed_in: str = ""
+    """The address of the last sign-in; "" if there was none."""
+    urls: tuple[str, ...] = ()
+    """All of them."""
+
+
+def used_addresses(state: Path) -> UsedAddresses:
+    """Return the addresses to which the user has sent secrets from this state folder."""
+    return _read_addresses().get(_key(state), UsedAddresses())
+
+
+def note_address(state: Path, url: str, *, is_sign_in: bool = False) -> None:
+    """Record that the user has sent secrets to this address, or has signed in there. An error is
+    only logged: without the record, the user names the address again.
+    """
+    before = used_addresses(state)
+    urls = (*(each for each in before.urls if each != url), url)[-_MAX_ADDRESSES:]
+    now = UsedAddresses(url if is_sign_in else before.signed_in, urls)
+    if url in before.urls and now.signed_in == before.signed_in:
+        return
+    path = _addresses_path()
+    try:
+        if path is not None:
+            make_private_folder(path.parent)
+            records = {**_read_addresses(), _key(state): now}
+            data = msgspec.json.format(msgspec.json.encode(records)) + b"\n"
+            write_atomically(path, data, follow=False, private=True)
+    except (OSError, UnicodeEncodeError) as error:
+        _LOG.info("%s cannot be written: %s", path, error)
+
+
+def _read_addresses() -> dict[str, UsedAddresses]:
+    path = _addresses_path()
+    try:
+        data = b"{}" if path is None else read_regular(path)
+        return msgspec.json.decode(data, type=dict[str, UsedAddresses])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def _addresses_path() -> Path | None:
+    """Return the path of the record; None if the user has no home folder."""
+    try:
+        folder = user_folder("XDG_STATE_HOME", "LOCALAPPDATA", ".local/state")
+    except RuntimeError:
+        return None
+    return folder / "petsync" / "addresses.json"

@@ -41,7 +41,7 @@ from petsync.settings import (
     read_file,
     without_scheme,
 )
-from petsync.trust import allowed_names
+from petsync.trust import allowed_names, note_address, used_addresses
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,6 +69,7 @@ __all__ = [
     "exit_code",
     "find_allowed_names",
     "find_free_path",
+    "find_url_of_run",
     "flush_output",
     "interruptible_run",
     "is_interactive",
@@ -254,16 +255,24 @@ class Context:
         """The settings from options, environment and petsync.toml. Raises SettingsError."""
         return read_settings(self._arguments(), os.environ, Path())
 
-    def connect(self, *, asks_client: bool = False) -> Store:
+    def connect(
+        self,
+        find_url: Callable[[], tuple[str, str]] = lambda: ("", ""),
+        *,
+        asks_client: bool = False,
+    ) -> Store:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
 
-        `asks_client`: ignore the client id and secret of the environment, because the sign-in uses
-        them itself, or asks for them.
+        If they name none, it is the one that `find_url` finds in the command's input, then that of
+        the last sign-in, then that of the newest run; it is shown. `find_url` returns the address
+        and what names it, or "". `asks_client`: ignore the client id and secret of the environment,
+        because the sign-in uses them itself, or asks for them.
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
                 import_module(name)
         import petsync as ps
+        from petsync.store import store_of
 
         environ = dict(os.environ)
         if asks_client:
@@ -279,7 +288,33 @@ class Context:
             else:
                 # Another program may renew the token, so the file is read again after a 401.
                 auth = ps.auth.from_file(source, api_key=key)
-        return ps.connect(environ=environ, auth=auth, **self._arguments())
+        settings = read_settings(self._arguments(), environ, Path())
+        if settings.url is None:
+            settings = self._with_found_url(settings, find_url)
+        if settings.url_from:
+            store = store_of(settings, auth=auth)
+        else:
+            store = ps.connect(environ=environ, auth=auth, **self._arguments())
+        if store.api.aio.session.credentials and not settings.unconfirmed:
+            note_address(settings.state, store.url)
+        return store
+
+    def _with_found_url(
+        self, settings: Settings, find_url: Callable[[], tuple[str, str]]
+    ) -> Settings:
+        """Return the settings with the address of a store that the options do not name, and show
+        it; return the same settings if there is none.
+        """
+        url, url_from = find_url()
+        if not url:
+            url, url_from = used_addresses(settings.state).signed_in, "the last sign-in"
+        if not url:
+            url, url_from = find_url_of_run(settings.state)
+        if not url:
+            return settings
+        found = settings.with_found(url, url_from)
+        self.say(f"Store: {found.url} (from {url_from})", fold=False)
+        return found
 
     def take_token(self) -> Secret | None:
         """Remove and return the token of --token-file for a sign-in, None if there is none. A store
@@ -328,6 +363,17 @@ class Context:
                 "yellow",
             )
         return _check_token(text, str(path))
+
+
+def find_url_of_run(state: Path, name: str = "") -> tuple[str, str]:
+    """Return the address of the store of the newest run, or of the run whose id begins with `name`,
+    and what names it; "" for both if there is no such run.
+    """
+    from petsync.apply.journal import Journal, runs_named
+
+    runs = Journal.open(state, create=False).runs()
+    found = next(iter(runs_named(runs, name) if name else runs), None)
+    return ("", "") if found is None else (found.store, f"run {found.run_id}")
 
 
 class _SafeFormatter(logging.Formatter):
@@ -389,7 +435,10 @@ def _store_option(ctx: click.Context, option: click.Parameter, value: Any) -> No
 def _common_options() -> list[click.Parameter]:
     return [
         _CommonOption(
-            "--url", metavar="URL", help="The service's address, such as https://host/v2."
+            "--url",
+            metavar="URL",
+            help="The service's address, such as https://host/v2.  [that of the plan, export or "
+            "run, else of the last sign-in or run]",
         ),
         _CommonOption(
             "--profile",

@@ -36,7 +36,7 @@ Try it, without a service of your own:
 \b
 Then with yours:
   petsync login --url https://shop.example/v2
-  petsync export catalogue.xlsx --url https://shop.example/v2
+  petsync export catalogue.xlsx
   petsync plan catalogue.xlsx -o plan.json
   petsync apply plan.json
 

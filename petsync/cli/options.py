@@ -53,6 +53,7 @@ __all__ = [
     "file_option",
     "find_round",
     "find_rounds",
+    "find_url_of",
     "is_saved_plan",
     "keyword_options",
     "limit_option",
@@ -598,6 +599,31 @@ def verdict_code(plan: Plan) -> int:
     if not all(conflict.is_unanswered for conflict in plan.open_conflicts):
         return _CONFLICTS
     return SOME_FAILED if plan.blocked or plan.open_conflicts else 0
+
+
+# The store that an input names.
+
+
+def find_url_of(path: Path | str) -> tuple[str, str]:
+    """Return the address of the store that a plan or the base of an exported sheet names, and the
+    path; "" for both if it names none. Raises PlanError or SheetError if it cannot be read.
+    """
+    if isinstance(path, str) or has_wildcards(path):
+        return "", ""
+    if is_saved_plan(path):
+        from petsync.apply.planfile import load_plan
+
+        return load_plan(path).store, str(path)
+    if path.is_dir():
+        from petsync.scale.parts import BASE_FOLDER, PartFolder
+
+        folder = path / BASE_FOLDER
+        return (PartFolder.open(folder).manifest.store if folder.is_dir() else ""), str(path)
+    if is_in_parts(path):
+        return "", ""
+    from petsync.sheets.base import find_store
+
+    return find_store(path), str(path)
 
 
 # Saved plans.

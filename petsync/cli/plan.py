@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import partial
 from importlib import import_module
 from os.path import lexists
 from pathlib import Path, PurePath
@@ -36,6 +38,7 @@ from petsync.cli.options import (
     dask_option,
     explain_sheet,
     file_option,
+    find_url_of,
     is_saved_plan,
     limit_option,
     memory_option,
@@ -207,7 +210,8 @@ def export_command(
     _check_ending(out)
     if not force:
         _check_file(out)
-    with context.connect() as store, context.busy("Reading the store"):
+    find_url = partial(_find_url_of_export, out)
+    with context.connect(find_url) as store, context.busy("Reading the store"):
         base = _read_base(store, statuses, tags)
     if not len(base) and out.is_file() and out.stat().st_size:
         raise PetsyncError(
@@ -227,6 +231,15 @@ def export_command(
         document = {"file": str(out), "pets": len(base), "store": base.store}
         context.show_json(document if backup is None else {**document, "backup": str(backup)})
     return 0
+
+
+def _find_url_of_export(path: Path) -> tuple[str, str]:
+    """Return the address of the store of the export that is to be replaced, and its path; "" if it
+    is none.
+    """
+    with suppress(SheetError):
+        return find_url_of(path) if path.is_file() else ("", "")
+    return "", ""
 
 
 def _check_folder_options(tags: tuple[str, ...], *, force: bool) -> None:
@@ -374,7 +387,8 @@ def plan_command(
     for path in outputs:
         check_output(path, sheet, given_form)
     text = "Comparing the sheet with the store"
-    with context.connect() as store, progress.show_lookups(context.err, text) as step:
+    find_url = partial(find_url_of, sheet)
+    with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
         plan, _ = plan_from_sheet(store, sheet, compare_options, step)
     warn_of_coverage(context, plan.coverage)
     save_and_print(context, plan, outputs, form, limit)
@@ -505,7 +519,8 @@ def _explain(
     as_json: bool,
 ) -> int:
     text = "Comparing the sheet with the store"
-    with context.connect() as store, progress.show_lookups(context.err, text) as step:
+    find_url = partial(find_url_of, sheet)
+    with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
         explanations = explain_sheet(store, sheet, compare_options, ids, step)
     if as_json:
         from petsync.report.json import explanations_json
@@ -635,7 +650,7 @@ def rehearse_command(
     with exiting_on_signal():
         import_module("petsync.rehearsal")
     try:
-        with context.connect() as store:
+        with context.connect(partial(find_url_of, source)) as store:
             written = (output, keep, page)
             sheet_options_given = None if is_plan else compare_options
             rehearsal = _rehearse(context, store, source, sheet_options_given, written, options)

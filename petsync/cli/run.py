@@ -19,6 +19,7 @@ from petsync.cli.context import (
     Context,
     SheetPath,
     confirm,
+    find_url_of_run,
     interruptible_run,
     must_be_writable,
     must_differ,
@@ -32,6 +33,7 @@ from petsync.cli.options import (
     dask_option,
     explain_round_names,
     file_option,
+    find_url_of,
     is_saved_plan,
     keyword_options,
     limit_option,
@@ -98,7 +100,7 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     from petsync.reconcile.state import SheetWaiting
 
     inbound = sheets.load_edits(path)
-    with context.connect() as store:
+    with context.connect(lambda: (inbound.store, str(path))) as store:
         sheet = _read_sheet(inbound, store)
         current = inbound.keep_valid(_read_pets(inbound, store).get)
     _show(context, current, limit)
@@ -292,7 +294,7 @@ def apply_command(
             )
         return apply_sheet_plan(context, plan_path, yes=yes, limit=limit or None)
     with interruptible_run(context):
-        with context.connect() as store:
+        with context.connect(partial(find_url_of, source)) as store:
             if not plan_path and (code := _offer_to_finish(context, store, source, yes, pacing)):
                 return code
             text = "Reading the plan" if plan_path else "Comparing the sheet"
@@ -653,6 +655,10 @@ def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path
         )
 
 
+def _find_url_of_run(context: Context, run_id: str) -> tuple[str, str]:
+    return find_url_of_run(context.settings.state, run_id) if run_id else ("", "")
+
+
 # `petsync resume`: finish a stopped run.
 
 
@@ -695,7 +701,7 @@ def resume_command(
 
     check_outputs(None, results, page)
     with interruptible_run(context):
-        with context.connect() as store:
+        with context.connect(partial(_find_url_of_run, context, run_id)) as store:
             with explain_round_names(context.settings.state, run_id):
                 past, plan = store.aio.to_resume(run_id, startable=True)
                 run = past.run_id
@@ -825,7 +831,7 @@ def undo_command(
         check_output(path, None, form)
     check_outputs(None, None, page)
     with interruptible_run(context):
-        with context.connect() as store:
+        with context.connect(partial(_find_url_of_run, context, run_id)) as store:
             state = context.settings.state
             with (
                 explain_round_names(state, run_id),

@@ -340,7 +340,7 @@ Next: start a pet store to try things out. In another window, export its
 catalogue, edit my.xlsx in Excel, and see what would change.
   petsync serve --no-auth
   petsync export my.xlsx --url http://127.0.0.1:8080/v2
-  petsync plan my.xlsx --url http://127.0.0.1:8080/v2
+  petsync plan my.xlsx
   petsync --help"""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from petsync.cli.options import (
     PENDING,
     check_page,
     file_option,
+    find_url_of,
     keyword_options,
     save_uploaded,
 )
@@ -115,7 +117,8 @@ def command(
     if patterns:
         processing["pattern"] = patterns
     try:
-        with context.connect() as store:
+        # A folder of pictures names no store.
+        with context.connect(partial(find_url_of, source if column else "")) as store:
             with show_progress(context.err, 0, "Looking at pictures", unit="files") as on_scan:
                 pictures = store.pictures(
                     source,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from petsync._display import count, type_name
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
-from petsync.sheets.files import Source
+from petsync.sheets.files import TEXT_SUFFIXES, Source, load
 from petsync.sheets.sidecar import read_sidecar_lines
 from petsync.sheets.xlsx.survey import lines_of
 from petsync.table.base import Base, ParcelError
@@ -25,6 +26,7 @@ __all__ = [
     "base_of",
     "choose_base",
     "find_base",
+    "find_store",
 ]
 
 
@@ -91,6 +93,19 @@ def find_base(source: Source) -> tuple[Base | None, str]:
     except (ParcelError, SheetError) as error:
         why = re.sub(rf"^{re.escape(str(source.path))}(?:, |: )", "", str(error))
         return None, f"the records of its export cannot be used: {why}"
+
+
+def find_store(path: Path) -> str:
+    """Return the address of the store of which the file is an export; "" if it has no base that can
+    be used. Raises SheetError if the file is no readable workbook.
+    """
+    is_text = path.suffix.lower() in TEXT_SUFFIXES
+    source = None if is_text else load(path)
+    try:
+        lines = read_sidecar_lines(path) if source is None else _read_base_lines(source)
+        return "" if lines is None else Base.read_store(lines)
+    except (ParcelError, SheetError):
+        return ""
 
 
 def _read_base_lines(source: Source) -> list[str] | None:

@@ -341,7 +341,7 @@ MAX_LINE = 1 << 24
 """The maximum number of bytes between two line breaks of a text file."""
 
 _WORKBOOKS = (".xlsx", ".xlsm")
-_TEXTS = (".csv", ".tsv", ".txt")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 _UTF8 = "UTF-8"
 _ENCODING_OF_MARK = {
     codecs.BOM_UTF8: (_UTF8, ("utf-8", "utf-8-sig")),
@@ -490,11 +490,11 @@ def _must_be_sheet(path: Path, data: bytes) -> None:
         return
     if suffix in _WORKBOOKS:
         raise _not_a_workbook_error(path, data)
-    if suffix not in _TEXTS:
+    if suffix not in TEXT_SUFFIXES:
         raise SheetError(
             f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that petsync "
             "reads",
-            hint=f"petsync reads {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
+            hint=f"petsync reads {', '.join(_WORKBOOKS + TEXT_SUFFIXES)}. {RESAVE}",
         )
 
 
@@ -634,7 +634,7 @@ def _describe_folder(folder: Path) -> str:
     """Return a hint that lists the sheets in a folder."""
     if not folder.is_dir():
         return f"There is no folder {folder} either: check the path."
-    suffixes = _WORKBOOKS + _TEXTS
+    suffixes = _WORKBOOKS + TEXT_SUFFIXES
     try:
         names = sorted(each.name for each in folder.iterdir() if each.suffix.casefold() in suffixes)
     except OSError:

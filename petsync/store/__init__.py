@@ -29,6 +29,7 @@ from petsync.samples import sample_data
 from petsync.settings import HiddenEnvironment, Settings, as_written, hide_userinfo, resolve
 from petsync.store.async_store import AsyncStore
 from petsync.store.signin import PendingSignIn
+from petsync.trust import used_addresses
 
 __all__ = [
     "AsyncPendingSignIn",
@@ -146,10 +147,11 @@ def connect(
 ) -> Store:
     """Return a Store for the service at `url`. Sends no request.
 
-    Missing arguments come from PETSYNC_* variables and petsync.toml. `timeout` is in seconds;
-    `environ` replaces the process's environment. `http`, an AsyncClient of httpx or httpx2, or
-    `transport`, an asynchronous transport, sends all requests in place of petsync's own client;
-    petsync does not close it. Raises SettingsError if no service is given or a setting is invalid.
+    Missing arguments come from PETSYNC_* variables and petsync.toml; a missing `url` is that of the
+    last `petsync login` with this state folder. `timeout` is in seconds; `environ` replaces the
+    process's environment. `http`, an AsyncClient of httpx or httpx2, or `transport`, an
+    asynchronous transport, sends all requests in place of petsync's own client; petsync does not
+    close it. Raises SettingsError if no service is given or a setting is invalid.
     """
     url, auth = hide_userinfo(url), hide_other(auth)
     environ = HiddenEnvironment(os.environ if environ is None else environ)
@@ -161,11 +163,13 @@ def connect(
         "timeout": timeout,
     }
     settings = read_settings(arguments, environ, Path())
+    if settings.url is None and (last := used_addresses(settings.state).signed_in):
+        settings = settings.with_found(last, "the last sign-in")
     if settings.url is None:
         raise MissingServiceError(
             "no service is given",
-            hint="Give its URL (--url, in Python ps.connect(url), or PETSYNC_URL), or try "
-            "`petsync demo`.",
+            hint="Give its URL once (--url, in Python ps.connect(url), or PETSYNC_URL): a sign-in, "
+            "an exported workbook, a plan and a run remember it. Or try `petsync demo`.",
         )
     given = profile if isinstance(profile, ServiceProfile) else None
     sender = chosen_transport(transport, http)

@@ -338,6 +338,17 @@ class Base:
             or msgspec.UNSET,
         )
 
+    @staticmethod
+    def read_store(lines: Iterable[str]) -> str:
+        """Return the address of the store in lines that `to_lines` wrote. Raises ParcelError as
+        `from_lines` does.
+        """
+        head, *_ = _split_lines(_unpack(lines).data)
+        try:
+            return msgspec.json.decode(head, type=_Header).store
+        except _UNREADABLE:
+            raise ParcelError("they are not pets") from None
+
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
         """Return the base that `to_lines` wrote. Raises ParcelError if the lines are incomplete,

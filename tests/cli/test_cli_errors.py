@@ -22,7 +22,7 @@ TOKEN = "s3cret-t0ken"
 
 def test_error_goes_to_stderr_with_its_hint(shell: Shell) -> None:
     """An error is one line with a hint, without a traceback; stdout stays empty."""
-    done = shell("plan", "nowhere.xlsx")
+    done = shell("doctor")
     assert (done.code, done.out) == (64, "")
     first, *hint = done.err.splitlines()
     assert first == "error: no service is given"

@@ -9,14 +9,19 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import vault
 from commands import Shell, shop
 
 import petsync as ps
+from petsync.apply.journal import Journal
 from petsync.config.settings import read_settings
 from petsync.errors import SettingsError
+from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
+from petsync.table.arrow import PetTable
+from petsync.table.base import Base
 from petsync.trust import confirm, is_confirmed, record_path
 
 pytestmark = pytest.mark.slow
@@ -518,3 +523,133 @@ def test_the_record_is_the_users_own(
     monkeypatch.setenv("XDG_CONFIG_HOME", "config")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert record_path() == tmp_path / "home" / ".config" / "petsync" / "trusted.json"
+
+
+def _export(shell: Shell, box: Sandbox, *words: str) -> None:
+    assert shell("export", "pets.xlsx", "--url", box.url, *words).code == 0
+
+
+def test_a_store_is_named_once(shell: Shell, box: Sandbox) -> None:
+    """After an export, an exported workbook, a saved plan and the journal name the store, and each
+    command shows it and what names it.
+    """
+    _export(shell, box)
+    by_sheet = f"Store: {box.url} (from pets.xlsx)\n"
+    assert by_sheet in shell("export", "pets.xlsx").err
+    Path("new.csv").write_text("id,name\n1,Max\n", "utf-8")
+    assert shell("plan", "new.csv").code == 64
+    assert by_sheet in shell("plan", "pets.xlsx", "-o", "plan.json").err
+    assert by_sheet in shell("apply", "pets.xlsx", "--yes").err
+    plan = shell("plan", "new.csv", "-o", "plan.json", "--url", box.url)
+    assert plan.code == 0
+    done = shell("apply", "plan.json", "--yes")
+    assert f"Store: {box.url} (from plan.json)\n" in done.err
+    assert done.code == 0
+    (run, *_) = (each["run_id"] for each in shell("runs", "--json").json["runs"])
+    by_run = f"Store: {box.url} (from run {run})\n"
+    assert by_run in shell("doctor").err
+    assert by_run in shell("undo", run[:-1], "--format", "json").err
+    undone = shell("undo", "--yes")
+    assert by_run in undone.err
+    assert undone.code == 0
+    assert box.pets() == shop()
+
+
+def test_an_option_comes_before_what_a_file_names(shell: Shell, box: Sandbox) -> None:
+    """--url, PETSYNC_URL and petsync.toml take precedence over the address in a file."""
+    _export(shell, box)
+    with Sandbox(auth=False) as other:
+        _file(f'url = "{other.url}"\n')
+        done = shell("plan", "pets.xlsx", "--url", other.url)
+        assert "Store:" not in done.err
+        assert other.requests
+        other.requests.clear()
+        assert "Store:" not in shell("plan", "pets.xlsx").err
+        assert other.requests
+
+
+@pytest.mark.parametrize("name", ["PETSYNC_TOKEN", "PETSYNC_API_KEY", "--token-file"])
+@pytest.mark.parametrize("kind", ["workbook", "csv", "plan", "journal"])
+def test_no_secret_goes_to_an_address_that_only_a_file_names(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    """A token or a key is not sent to an address that an export, a plan or a journal from somebody
+    else names: the exit code is 64, and the way out is shown. When the user has named the address
+    once, it is sent.
+    """
+    words = _foreign_input(shell, stranger, kind)
+    if name == "--token-file":
+        Path("token").write_text(_TOKEN, "utf-8")
+        Path("token").chmod(0o600)
+        words += [name, "token"]
+    else:
+        monkeypatch.setenv(name, _TOKEN)
+    done = shell(*words)
+    assert done.code == 64
+    assert f"--url {stranger.url}" in done.err
+    assert stranger.seen == []
+    shell(*words, "--url", stranger.url)
+    stranger.seen.clear()
+    assert shell(*words).code != 64
+    # A plan without changes sends no request, and only a delete sends the key.
+    assert stranger.got(_TOKEN) == (kind != "plan" and name != "PETSYNC_API_KEY")
+
+
+def _foreign_input(shell: Shell, stranger: Stranger, kind: str) -> list[str]:
+    """Create files from somebody else that name the address, and return a command with them."""
+    frame = pd.DataFrame({"id": [1], "name": ["Rex"], "status": ["sold"]})
+    base = Base(pets=PetTable(frame=frame), store=stranger.url, taken_at="2026-11-21T00:00:00Z")
+    if kind in ("workbook", "csv"):
+        path = "pets.xlsx" if kind == "workbook" else "pets.csv"
+        ps.write_sheet(base.pets, path, base=base)
+        return ["plan", path]
+    if kind == "plan":
+        Plan(created="", store=stranger.url, profile="standard", source="a.csv").save("plan.json")
+        return ["apply", "plan.json"]
+    Journal.open(Path(".petsync"), create=True).begin(
+        "20261121-0930", kind="apply", store=stranger.url, source="a.csv", started="", total=0
+    )
+    return ["doctor"]
+
+
+def test_the_last_sign_in_names_the_store(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands and scripts use the store of the last sign-in with this state folder, in any file
+    format, and `petsync login` itself too. A CSV of another state folder names no store.
+    """
+    vault.use(monkeypatch, tmp_path)
+    with Sandbox(pets=shop()) as first, Sandbox(pets=shop()) as box:
+        for each in (first, box):
+            signed = shell("login", "--token", "--url", each.url, stdin=f"{each.token()}\n")
+            assert signed.code == 0
+        by_sign_in = f"Store: {box.url} (from the last sign-in)\n"
+        assert by_sign_in in shell("export", "pets.csv").err
+        assert Path("pets.csv").exists()
+        Path("new.csv").write_text("id,name\n1,Max\n", "utf-8")
+        done = shell("apply", "new.csv", "--yes")
+        assert by_sign_in in done.err
+        assert done.code == 0
+        with ps.connect() as store:
+            assert store.url == box.url
+        again = shell("login", "--token", stdin=f"{box.token()}\n")
+        assert by_sign_in in again.err
+        assert again.code == 0
+        assert shell("doctor", "--state", "other").code == 64
+
+
+def test_the_record_of_addresses_is_the_users_own(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The record is private, has no secret, and is not in the folder; without it, nothing is
+    known.
+    """
+    monkeypatch.setenv("PETSYNC_TOKEN", token := guarded.token())
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    _export(shell, guarded)
+    assert shell("plan", "pets.xlsx").code == 0
+    record = tmp_path / "user" / "petsync" / "addresses.json"
+    assert record.stat().st_mode & 0o077 == 0
+    assert token not in record.read_text("utf-8")
+    record.write_text("{", "utf-8")
+    assert shell("plan", "pets.xlsx").code == 64

@@ -37,6 +37,7 @@ from petsync.errors import (
     TransportError,
 )
 from petsync.settings import Secret
+from petsync.trust import note_address
 
 __all__ = ["CredentialStore", "SecretStore"]
 
@@ -184,6 +185,7 @@ class CredentialStore:
                 name = self._new_name()
             await self._write(name, credentials)
             self._write_index({**index, self._url: name})
+        await asyncio.to_thread(note_address, self._state, self._url, is_sign_in=True)
 
     async def forget(self, current: Credentials) -> None:
         """Delete the stored sign-in, unless another sign-in has replaced `current`."""
