@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import json
 import os
 import re
 import shlex
@@ -426,3 +427,98 @@ def test_every_file_is_on_a_page() -> None:
     files = {path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".md"}
     assert {path.relative_to(DEPLOY).as_posix() for path in files} <= linked
     assert not [path for path in files if _SECRET.search(path.read_text("utf-8"))]
+
+
+RELEASE = DEPLOY / "ci"
+
+
+def _release_commands() -> Iterator[tuple[str, str]]:
+    """Yield each shell command of a release, with the name of the file that has it."""
+    for name in ("release.yml", "audit.yml"):
+        text = yaml.safe_load((RELEASE / name).read_text("utf-8"))
+        steps = (step for job in text["jobs"].values() for step in job["steps"])
+        runs = [step["run"] for step in steps if "run" in step]
+        yield from ((name, line) for run in runs for line in run.strip().splitlines())
+    text = yaml.safe_load((RELEASE / "gitlab-ci.yml").read_text("utf-8"))
+    for job in text.values():
+        if isinstance(job, dict):
+            lines = [*job.get("before_script", ()), *job.get("script", ())]
+            yield from (("gitlab-ci.yml", line) for line in lines)
+    (code,) = re.findall(
+        r"```shell\n(.*?)```", (DEPLOY / "release.md").read_text("utf-8"), re.DOTALL
+    )
+    yield from (("release.md", line) for line in code.splitlines())
+
+
+def test_a_release_is_built_alike_everywhere() -> None:
+    """GitHub, GitLab and the page audit, list and build with the same commands, and name files that
+    exist.
+    """
+    by_program: dict[str, set[tuple[str, ...]]] = {}
+    for _, line in _release_commands():
+        program, *words = shlex.split(line)
+        by_program.setdefault(program, set()).add(tuple(words))
+        files = [word for word in words if re.match(r"(?:docs/|\.ci/|pyproject)", word)]
+        assert all((ROOT / file).is_file() for file in [*files, *([program] * ("/" in program))])
+    assert len(by_program["pip-audit"]) == len(by_program["cyclonedx-py"]) == 1
+    assert ("check", "--strict", "dist/*") in by_program["twine"]
+    assert {words[1:] for words in by_program["docs/deploy/ci/build-release"]} == {()}
+    assert os.access(RELEASE / "build-release", os.X_OK)
+    own = {"python", "pip", "mkdir", "apt-get", "gh", "docs/deploy/ci/build-release"}
+    assert set(by_program) - own == {"pip-audit", "cyclonedx-py", "twine"}
+
+
+def test_release_tools_have_versions() -> None:
+    """Each tool of a release has one version; `build` the one that the tests use."""
+    lines = (RELEASE / "requirements.txt").read_text("utf-8").splitlines()
+    tools = dict(line.split("==") for line in lines)
+    assert set(tools) == {"build", "cyclonedx-bom", "pip-audit", "twine"}
+    assert f"build=={tools['build']}" in (ROOT / ".ci" / "constraints.txt").read_text("utf-8")
+
+
+def test_publishing_needs_no_secret() -> None:
+    """Only the job that publishes gets an identity, in the environment `pypi` and after the build;
+    no file has a secret, and actions are pinned to commits.
+    """
+    text = (RELEASE / "release.yml").read_text("utf-8")
+    release = yaml.safe_load(text)
+    assert release["permissions"] == {"contents": "read"}
+    permissions = {name: job.get("permissions") for name, job in release["jobs"].items()}
+    assert permissions == {
+        "build": None,
+        "publish": {"id-token": "write"},
+        "attach": {"contents": "write"},
+    }
+    assert (release["jobs"]["publish"]["environment"], release["jobs"]["publish"]["needs"]) == (
+        "pypi",
+        "build",
+    )
+    gitlab = yaml.safe_load((RELEASE / "gitlab-ci.yml").read_text("utf-8"))
+    assert [name for name, job in gitlab.items() if "id_tokens" in job] == ["publish"]
+    assert gitlab["publish"]["needs"] == ["audit", "build"]
+    assert gitlab["publish"]["rules"][0]["when"] == "manual"
+    for name in ("release.yml", "audit.yml"):
+        text = (RELEASE / name).read_text("utf-8")
+        used = re.findall(r"uses: *(\S+)(.*)", text)
+        assert used
+        assert "secrets." not in text
+        for action, comment in used:
+            assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", action)
+            assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment)
+
+
+def test_updates_find_each_list_of_versions() -> None:
+    """Dependabot and Renovate look at both files with versions, and at the actions."""
+    lists = {".ci/constraints.txt", "docs/deploy/ci/requirements.txt"}
+    bot = yaml.safe_load((RELEASE / "dependabot.yml").read_text("utf-8"))
+    packages, actions = bot["updates"]
+    folders = {folder.strip("/") for folder in packages["directories"]}
+    assert {str(Path(name).parent) for name in lists} <= folders
+    assert (packages["package-ecosystem"], actions["package-ecosystem"]) == (
+        "pip",
+        "github-actions",
+    )
+    renovate = json.loads((RELEASE / "renovate.json").read_text("utf-8"))
+    patterns = renovate["pip_requirements"]["managerFilePatterns"]
+    found = {name for name in lists for each in patterns if re.search(each.strip("/"), name)}
+    assert found == lists

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -136,6 +137,57 @@ def test_sdist_builds_the_same_wheel(built: Path, wheel: Path, tmp_path: Path) -
         names = sdist.getnames()
     expected = {"README.md", "CHANGELOG.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md", ".ci/run"}
     assert {name.partition("/")[2] for name in names} >= expected
+
+
+def _git(*words: str, cwd: Path) -> str:
+    author = ("-c", "user.name=petsync", "-c", "user.email=petsync@shop.example")
+    return _run("git", *author, *words, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def cloned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a repository with the files of this one, in one commit without a change."""
+    folder = tmp_path_factory.mktemp("cloned") / "petsync"
+    ignored = (
+        "*.egg-info",
+        "build",
+        "dist",
+        "__pycache__",
+        ".*_cache",
+        ".venv",
+        ".git",
+        ".petsync",
+    )
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*ignored))
+    _git("init", "-q", cwd=folder)
+    _git("add", "-A", cwd=folder)
+    _git("commit", "-q", "-m", "petsync: release", cwd=folder)
+    return folder
+
+
+def test_a_release_is_reproducible(cloned: Path, built: Path) -> None:
+    """`build-release` builds a tag twice with the same bytes, and writes the hash of each file."""
+    script = cloned / "docs" / "deploy" / "ci" / "build-release"
+    sbom = cloned / "build" / "release" / "petsync.cdx.json"
+    sbom.parent.mkdir(parents=True)
+    sbom.write_text("{}\n", encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    _run(script, f"v{petsync.__version__}", "--no-isolation", cwd=cloned, PATH=path)
+    sums = (sbom.parent / "SHA256SUMS").read_text("utf-8")
+    named = {line.split()[1] for line in sums.splitlines()}
+    expected = {f"dist/{file.name}" for file in built.iterdir()}
+    assert named == {"build/release/petsync.cdx.json", *expected}
+    _run("sha256sum", "-c", "--quiet", "build/release/SHA256SUMS", cwd=cloned)
+
+
+def test_a_release_is_of_a_clean_tag(cloned: Path) -> None:
+    """`build-release` refuses a tag with another version, and a clone with changes."""
+    script = cloned / "docs" / "deploy" / "ci" / "build-release"
+    _run(script, "v99.0.0", cwd=cloned, code=1)
+    more = cloned / "notes.txt"
+    more.write_text("not in the commit\n", encoding="utf-8")
+    _run(script, f"v{petsync.__version__}", cwd=cloned, code=1)
+    more.unlink()
 
 
 def test_demo_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ WORDS = {
     "deploy/container.md": "docker podman image",
     "deploy/cron.md": "crontab",
     "deploy/index.md": "schedule scheduler nightly cron",
+    "deploy/release.md": "publish sbom",
     "findings.md": "duplicate duplicates mistake zeros dates validation",
     "forms.md": "gui browser jupyter mouse",
     "history.md": "audit who log report",
