@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from petsync._extras import needs_extra
 from petsync.cli.context import Context, ask_secret, ask_text, is_interactive, print_account
 from petsync.cli.context import command as as_command
 from petsync.errors import PetsyncError, SettingsError
@@ -91,6 +92,7 @@ petsync login --token
     help="How long to wait for your consent in the browser.  [300]",
 )
 @click.pass_context
+@needs_extra("keyring", "`petsync login`")
 def login_command(
     ctx: click.Context,
     no_browser: bool,

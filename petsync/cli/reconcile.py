@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
+from petsync._extras import has_extra
 from petsync._files import make_folder, write_atomically
 from petsync.cli.context import Context, Group, complete_jobs, find_allowed_names, read_environment
 from petsync.cli.context import command as as_command
@@ -96,9 +97,23 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
 
 
 def _warn(context: Context, configuration: Configuration) -> None:
-    """Warn about addresses that apprise does not support. The jobs run, but send no notices to
-    these addresses; apprise is slow to import, so only this command checks them.
+    """Warn about missing extras, and about addresses that apprise does not support. The jobs run,
+    but send no notices to these addresses; apprise is slow to import, so only this command checks
+    them.
     """
+    metrics = configuration.metrics
+    used = {
+        "notify": configuration.notify.urls,
+        "metrics": metrics.textfile or metrics.listen,
+        "tracing": configuration.tracing,
+        "sql": any(job.query or job.query_file for job in configuration.jobs),
+    }
+    for extra in used:
+        if used[extra] and not has_extra(extra):
+            context.say(
+                f"warning: the extra {extra} is not installed: pip install 'petsync[{extra}]'",
+                "yellow",
+            )
     from petsync.reconcile.send import find_problem
 
     for number, address in enumerate(configuration.notify.urls, start=1):

@@ -202,11 +202,28 @@ def test_the_main_work_needs_no_extra(base: dict[str, str], box: Sandbox, tmp_pa
     assert "pets" in petsync("runs")
 
 
+def test_a_configuration_names_its_extras(
+    base: dict[str, str], box: Sandbox, tmp_path: Path
+) -> None:
+    """`petsync config check` warns about each missing extra that the file uses."""
+    (tmp_path / "petsync.toml").write_text(
+        f'url = "{box.url}"\n[jobs.pets]\nmode = "check"\nquery = "SELECT 1 AS id"\n'
+        'database = "sqlite:///pets.db"\n[notify]\nurls = ["${PETSYNC_NOTIFY}"]\n'
+        '[metrics]\ntextfile = "petsync.prom"\n[tracing]\nenabled = true\n',
+        "utf-8",
+    )
+    env = {**base, "PETSYNC_NOTIFY": "json://127.0.0.1:9/x"}
+    output = _run(env, tmp_path, "-m", "petsync", "config", "check")
+    named = re.findall(r"warning: the extra (\w+) is not installed: pip install", output)
+    assert named == ["notify", "metrics", "tracing", "sql"]
+
+
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
         ("app", ("app", "--no-browser")),
         ("images", ("upload", ".")),
+        ("keyring", ("login", "--token")),
         ("sandbox", ("demo",)),
         ("sandbox", ("rehearse", "pets.csv")),
         ("sandbox", ("serve", "--port", "0")),
