@@ -196,10 +196,21 @@ def test_long_lists_are_cut_and_folded() -> None:
     """Many rows are folded and the rest is counted; a few rows are open."""
     assert "<details>" in plan_html(large_plan(30))
     assert "... and 10 more" in plan_html(large_plan(30), limit=20)
-    assert "<details open>" in plan_html(large_plan(5))
+    for size in (5, 20):
+        assert "<details open>" in plan_html(large_plan(size))
+    assert "<details open>" not in plan_html(large_plan(21))
     everything = plan_html(large_plan(30), limit=None)
     assert everything.count('<tr class="ps-update" role="row">') == 30
     assert "<details>" not in everything
+
+
+def test_notes_are_folded_and_counted() -> None:
+    """The notes of a plan are folded; their title has their number. The changes are open."""
+    html = plan_html(replace(large_plan(5), notes=("Look twice.", "And again.")))
+    assert re.findall(r"<details( open)?>\s*<summary>(.*?)</summary>", html) == [
+        (" open", "Change 5 pets"),
+        ("", "2 notes"),
+    ]
 
 
 def test_many_items_are_counted_in_html() -> None:

@@ -84,7 +84,7 @@ Delete 2 pets
 1 row needs fixing
   x Pets!C60: petsync knows no such status.
 
-Notes
+1 note
   * Pet 100 (Tom) would be deleted. Look twice.
 
 Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing, 870 in

@@ -54,6 +54,8 @@ __all__ = ["inbound_view", "plan_page_view", "plan_title", "plan_view"]
 T = TypeVar("T")
 
 
+_MAX_OPEN = 20
+"""The maximum number of rows of an open part, if the plan is shown with a limit."""
 _MAX_NOTES = 100
 """The maximum number of notes, and of failed queries, on a page."""
 _TILES = {
@@ -112,7 +114,7 @@ def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator
         yield from _part(plan, title, conflicts[winner], of_conflict, limit, is_urgent=True)
     title = words.format_need_fixing(blocked.total)
     yield from _part(plan, title, blocked, of_blocked, limit)
-    yield from _notes_part(plan, notes, limit)
+    yield from _notes_part(plan, notes, limit, is_open=False)
     left_out = [each.more for each in changes.values()]
     left_out += [each.more for each in conflicts.values()]
     if any((*left_out, blocked.more, notes.more)):
@@ -138,6 +140,7 @@ def _part(
     note: str = "",
     *,
     kinds: Sequence[RowKind] = ROW_KINDS,
+    is_open: bool = True,
     is_urgent: bool = False,
 ) -> Iterator[Details]:
     """Yield a part with these rows; nothing if there are none."""
@@ -149,7 +152,7 @@ def _part(
                 *([Note(note, "quiet")] if note else []),
                 Records(rows, kinds, listing.more, advice=_advice(plan)),
             ],
-            is_open=len(rows) <= fold_limit(limit),
+            is_open=is_open and listing.total <= (fold_limit(None) if limit is None else _MAX_OPEN),
             is_urgent=is_urgent,
         )
 
@@ -159,8 +162,11 @@ def _notes(plan: Plan) -> Sequence[str]:
     return plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
 
 
-def _notes_part(plan: Plan, notes: Listing[str], limit: int | None) -> Iterator[Details]:
-    yield from _part(plan, "Notes", notes, of_note, limit, kinds=NOTE_KINDS)
+def _notes_part(
+    plan: Plan, notes: Listing[str], limit: int | None, *, is_open: bool = True
+) -> Iterator[Details]:
+    title = words.count(notes.total, "note")
+    yield from _part(plan, title, notes, of_note, limit, kinds=NOTE_KINDS, is_open=is_open)
 
 
 def _page_blocks(plan: Plan) -> Iterator[Block]:
