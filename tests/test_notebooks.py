@@ -78,6 +78,15 @@ def test_a_saved_notebook_is_only_the_notebook(path: Path) -> None:
     assert not any("widget-view" in kind for cell in _code(book) for kind in _kinds(cell))
 
 
+@each_notebook
+def test_a_form_can_be_used_after_run_all(path: Path) -> None:
+    """The last cell of a notebook with a form shows the form, so nothing closes its store."""
+    sources = [cell.source for cell in _code(_book(path))]
+    if forms := [source for source in sources if "ps.widgets." in source]:
+        assert forms == sources[-1:]
+        assert not any("store.close()" in source or ".stop()" in source for source in sources)
+
+
 def _kinds(cell: Any) -> list[str]:
     return [kind for output in cell.outputs for kind in output.get("data", {})]
 
