@@ -37,14 +37,15 @@ def has_extra(extra: str) -> bool:
 
 
 @contextmanager
-def needs_extra(extra: str, what: str) -> Iterator[None]:
+def needs_extra(extra: str, what: str, *, instead: str = "") -> Iterator[None]:
     """Before the block, raise MissingExtraError if a package of the extra is missing. `what` is
-    what needs it, as the user calls it. Also a decorator of functions.
+    what needs it, as the user calls it; `instead` is another way out. Also a decorator of
+    functions.
     """
     if not has_extra(extra):
         raise MissingExtraError(
             f"{what} needs the extra {extra}, which is not installed",
-            hint=f"Install it: pip install 'petsync[{extra}]'",
+            hint=f"Install it: pip install 'petsync[{extra}]'\n{instead}".rstrip(),
         )
     yield
 

@@ -92,7 +92,11 @@ petsync login --token
     help="How long to wait for your consent in the browser.  [300]",
 )
 @click.pass_context
-@needs_extra("keyring", "`petsync login`")
+@needs_extra(
+    "keyring",
+    "`petsync login`",
+    instead="Or set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET.",
+)
 def login_command(
     ctx: click.Context,
     no_browser: bool,

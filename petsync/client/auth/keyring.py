@@ -101,11 +101,13 @@ def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
     secret.
     """
     try:
-        with needs_extra("keyring", "a stored sign-in"):
+        with needs_extra(
+            "keyring", "a stored sign-in", instead=f"Or sign in without it: {_INSTEAD}"
+        ):
             import keyring
             import keyring.errors
     except MissingExtraError as error:
-        return SettingsError(error.message, hint=f"{error.hint}\nOr sign in without it: {_INSTEAD}")
+        return error
     try:
         ring = keyring.get_keyring()
         if "plaintext" in type(ring).__name__.lower():
