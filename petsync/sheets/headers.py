@@ -216,7 +216,10 @@ class Mapper:
         by_column: dict[str, str] = {}
         for text, values in texts.items():
             column = self.nearest_column(text)
-            if column and (column != "id" or all(map(_ID.fullmatch, values))):
+            are_ids = all(map(_ID.fullmatch, values))
+            # A header such as "pet" may stand above ids.
+            fits = are_ids if column == "id" else not (column == "name" and values and are_ids)
+            if column and fits:
                 by_column.setdefault(column, text)
         for text, values in texts.items():
             if values and text not in by_column.values():

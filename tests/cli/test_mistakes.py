@@ -70,7 +70,7 @@ _MISTAKES = """
 1 | plan utf16.csv {url} | --encoding utf-16
 1 | plan empty.csv {url} | empty.csv: the file is empty
 4 | plan header.csv {url} | the guard refuses this plan
-1 | plan names.csv {url} | 'nam' may mean name
+1 | plan names.csv {url} | --column pet=id --column nam=name --column state=status
 3 | check decimal.csv | 1.5
 3 | check date.csv | 2026-11-28
 3 | check status.csv | avaliable
