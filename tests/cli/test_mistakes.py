@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from commands import Shell
 
+import petsync as ps
+from petsync.errors import SettingsError
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -169,13 +171,15 @@ def test_ways_to_the_help(shell: Shell, args: list[str], same: list[str]) -> Non
 def test_token_with_its_scheme(
     shell: Shell, guarded: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
-    """The word Bearer before a token is not part of the token."""
+    """The word Bearer before a token is not part of the token, and no API key has it."""
     token = f"{word}{guarded.token()}"
     file = tmp_path / "token.txt"
     file.write_text(token)
     assert shell("whoami", "--url", guarded.url, "--token-file", file).code == 0
     monkeypatch.setenv("PETSYNC_TOKEN", token)
     assert shell("whoami", "--url", guarded.url).code == 0
+    with pytest.raises(SettingsError, match="the API key contains a character"):
+        ps.auth.api_key(f"{word}key")
 
 
 def test_token_from_a_pipe(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def _check_key(key: object) -> Secret | None:
 
 def _read_token(file: Path) -> Secret:
     try:
-        return header_safe(Secret(read_file(file)), f"the token in {file}")
+        return checked_token(Secret(read_file(file)), f"the token in {file}")
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
     raise SettingsError(

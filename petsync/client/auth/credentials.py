@@ -235,11 +235,12 @@ def _redactor(secrets: frozenset[Secret]) -> Redactor:
     return Redactor(secrets)
 
 
-def checked_token(token: object) -> Secret:
-    """Return the token without surrounding spaces. Raises SettingsError, which does not show the
-    token, if it is not valid in a header.
+def checked_token(token: object, what: str = "the token") -> Secret:
+    """Return the token without surrounding spaces and without the word Bearer before it. Raises
+    SettingsError, which does not show the token, if it is not valid in a header.
     """
-    return header_safe(as_secret(token), "the token")
+    secret = require_secret(as_secret(token), what)
+    return header_safe(Secret(without_scheme(secret.reveal())), what)
 
 
 def hide_other(value: Any) -> Any:
@@ -250,10 +251,10 @@ def hide_other(value: Any) -> Any:
 
 
 def header_safe(value: object, what: str) -> Secret:
-    """Return the secret without surrounding spaces and without the word Bearer before it. Raises
-    SettingsError, which does not show the secret, if it is not valid in a header.
+    """Return the secret without surrounding spaces. Raises SettingsError, which does not show the
+    secret, if it is not valid in a header.
     """
-    secret = Secret(without_scheme(require_secret(value, what).reveal()))
+    secret = require_secret(value, what)
     if not _fits_header(secret):
         raise SettingsError(
             f"{what} contains a character that is not allowed in a header",
