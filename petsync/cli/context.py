@@ -264,8 +264,8 @@ class Context:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
 
         If they name none, it is the one that `find_url` finds in the command's input, then that of
-        the last sign-in, then that of the newest run; it is shown. `find_url` returns the address
-        and what names it, or "". `asks_client`: ignore the client id and secret of the environment,
+        the last sign-in, then that of the newest run; it is shown. `find_url`
+        returns the address and what names it, or "". `asks_client`: ignore the client id and secret of the environment,
         because the sign-in uses them itself, or asks for them.
         """
         with exiting_on_signal():
@@ -291,10 +291,7 @@ class Context:
         settings = read_settings(self._arguments(), environ, Path())
         if settings.url is None:
             settings = self._with_found_url(settings, find_url)
-        if settings.url_from:
-            store = store_of(settings, auth=auth)
-        else:
-            store = ps.connect(environ=environ, auth=auth, **self._arguments())
+        store = store_of(settings, auth=auth)
         if store.api.aio.session.credentials and not settings.unconfirmed:
             note_address(settings.state, store.url)
         return store

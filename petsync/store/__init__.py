@@ -165,12 +165,6 @@ def connect(
     settings = read_settings(arguments, environ, Path())
     if settings.url is None and (last := used_addresses(settings.state).signed_in):
         settings = settings.with_found(last, "the last sign-in")
-    if settings.url is None:
-        raise MissingServiceError(
-            "no service is given",
-            hint="Give its URL once (--url, in Python ps.connect(url), or PETSYNC_URL): a sign-in, "
-            "an exported workbook, a plan and a run remember it. Or try `petsync demo`.",
-        )
     given = profile if isinstance(profile, ServiceProfile) else None
     sender = chosen_transport(transport, http)
     return store_of(settings, auth=auth, profile=given, retry=retry, sender=sender)
@@ -184,13 +178,19 @@ def store_of(
     retry: RetryPolicy | None = None,
     sender: GivenTransport | GivenClient | None = None,
 ) -> Store:
-    """Return a Store for exactly these settings, which must have a `url`.
+    """Return a Store for exactly these settings.
 
     The environment and petsync.toml are not read. Without `auth`, the credentials are those in the
     settings, or else the stored ones for the service. `sender` is the caller's httpx transport or
-    client. Raises SettingsError.
+    client. Raises SettingsError, also if there is no `url`.
     """
     auth = hide_other(auth)
+    if settings.url is None:
+        raise MissingServiceError(
+            "no service is given",
+            hint="Give its URL once (--url, in Python ps.connect(url), or PETSYNC_URL): a sign-in, "
+            "an exported workbook, a plan and a run remember it. Or try `petsync demo`.",
+        )
     try:
         session = _session(settings, auth, profile, retry, sender)
     except SettingsError as error:
