@@ -264,9 +264,9 @@ class Context:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
 
         If they name none, it is the one that `find_url` finds in the command's input, then that of
-        the last sign-in, then that of the newest run; it is shown. `find_url`
-        returns the address and what names it, or "". `asks_client`: ignore the client id and secret of the environment,
-        because the sign-in uses them itself, or asks for them.
+        the last sign-in, then that of all runs, if they have the same; it is shown. `find_url`
+        returns the address and what names it, or "". `asks_client`: ignore the client id and secret
+        of the environment, because the sign-in uses them itself, or asks for them.
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
@@ -363,14 +363,15 @@ class Context:
 
 
 def find_url_of_run(state: Path, name: str = "") -> tuple[str, str]:
-    """Return the address of the store of the newest run, or of the run whose id begins with `name`,
-    and what names it; "" for both if there is no such run.
+    """Return the address of the store of the runs whose ids begin with `name`, and the newest of
+    them; "" for both if there is none, or if they are on several stores.
     """
     from petsync.apply.journal import Journal, runs_named
 
     runs = Journal.open(state, create=False).runs()
-    found = next(iter(runs_named(runs, name) if name else runs), None)
-    return ("", "") if found is None else (found.store, f"run {found.run_id}")
+    found = runs_named(runs, name) if name else runs
+    is_clear = len({run.store for run in found}) == 1
+    return (found[0].store, f"run {found[0].run_id}") if is_clear else ("", "")
 
 
 class _SafeFormatter(logging.Formatter):

@@ -612,6 +612,19 @@ def _foreign_input(shell: Shell, stranger: Stranger, kind: str) -> list[str]:
     return ["doctor"]
 
 
+def test_runs_on_several_stores_name_none(shell: Shell) -> None:
+    """Runs name the store of a command without an address only if all of them are on the same one:
+    a change must not go to another store because of an unrelated run.
+    """
+    Path("new.csv").write_text("id,name,status\n1,Max,sold\n", "utf-8")
+    with Sandbox(pets=shop(), auth=False) as first, Sandbox(pets=shop(), auth=False) as second:
+        assert shell("apply", "new.csv", "--yes", "--url", first.url).code == 0
+        assert f"Store: {first.url} (from run " in shell("plan", "new.csv").err
+        assert shell("apply", "new.csv", "--yes", "--url", second.url).code == 0
+        done = shell("apply", "new.csv", "--yes")
+        assert (done.code, done.err.startswith("error: no service is given")) == (64, True)
+
+
 def test_the_last_sign_in_names_the_store(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
