@@ -95,41 +95,27 @@ class Limit(msgspec.Struct, frozen=True):
         return f"{self.value * 100:g} %" if self.is_share else f"{self.value:g}"
 
 
+def _limit_option(what: str, default: str) -> Option:
+    return Option(help=f"The maximum number of {what}.", default=default, metavar="N|P%")
+
+
 class UpdateKeywords(TypedDict, total=False):
     """The limit of a plan that only updates, as a keyword: a field of Guard."""
 
-    max_update: Annotated[
-        Limit | int | str | None,
-        Option(help="The maximum number of updates.", default="30%, or 10", metavar="N|P%"),
-    ]
+    max_update: Annotated[Limit | int | str | None, _limit_option("updates", "30%, or 10")]
 
 
 class UndoKeywords(TypedDict, total=False):
     """The limits of an undo as keywords: fields of Guard."""
 
     max_update: Annotated[
-        Limit | int | str | None,
-        Option(
-            help="The maximum number of updates.",
-            default="as many as the run updated",
-            metavar="N|P%",
-        ),
+        Limit | int | str | None, _limit_option("updates", "as many as the run updated")
     ]
     max_delete: Annotated[
-        Limit | int | str | None,
-        Option(
-            help="The maximum number of deletes.",
-            default="as many as the run added",
-            metavar="N|P%",
-        ),
+        Limit | int | str | None, _limit_option("deletes", "as many as the run added")
     ]
     max_add: Annotated[
-        Limit | int | str | None,
-        Option(
-            help="The maximum number of adds.",
-            default="as many as the run deleted",
-            metavar="N|P%",
-        ),
+        Limit | int | str | None, _limit_option("adds", "as many as the run deleted")
     ]
     allow_empty: Annotated[
         bool,
@@ -144,20 +130,11 @@ class GuardKeywords(UpdateKeywords, total=False):
     """All limits of a plan as keywords: the fields of Guard; None is the default."""
 
     max_delete: Annotated[
-        Limit | int | str | None,
-        Option(
-            help="The maximum number of deletes.",
-            default="10%, or 1; never all",
-            metavar="N|P%",
-        ),
+        Limit | int | str | None, _limit_option("deletes", "10%, or 1; never all")
     ]
     max_add: Annotated[
         Limit | int | str | None,
-        Option(
-            help="The maximum number of adds.",
-            default="50%, or 100; any number into an empty store",
-            metavar="N|P%",
-        ),
+        _limit_option("adds", "50%, or 100; any number into an empty store"),
     ]
     allow_empty: Annotated[
         bool, Option(help="Permit an empty sheet, or a plan that deletes every pet.")
