@@ -372,15 +372,14 @@ class Coverage(msgspec.Struct, frozen=True):
         return fold_status(status) in map(fold_status, self.statuses)
 
     def require_whole(self) -> None:
-        """Raise SheetError if a query failed, because a sheet of the rest would lack pets."""
+        """Raise SheetError if a query failed, because a table of the rest would lack pets."""
         if not self.failed:
             return
         queries = ", ".join(each.query for each in self.failed)
         answered = ", ".join(self.statuses)
         raise SheetError(
-            f"the pets of the status {queries} would be missing from the sheet: "
-            f"{self.failed[0].problem}",
-            hint="Try again when the store answers, or export only the statuses that it does list: "
+            f"the pets of the status {queries} would be missing: {self.failed[0].problem}",
+            hint="Try again when the store answers, or read only the statuses that it does list: "
             f"{answered} (--status, or snapshot(statuses=[…])).",
         )
 

@@ -27,7 +27,7 @@ from petsync.client import loaders
 from petsync.client.api import AsyncApi, as_list
 from petsync.client.loaders import Found, Lookups, look_up
 from petsync.client.session import Session
-from petsync.errors import ApiError, PlanError, SettingsError, SheetError
+from petsync.errors import PlanError, SettingsError, SheetError
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
 from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
@@ -90,7 +90,7 @@ class AsyncStore:
         """Return all pets, of every status of the profile, sorted by id. `index="id"` makes the ids
         the index; `plan` and `read` take such a DataFrame too.
 
-        Raises the errors of `snapshot`, and ApiError if the query for a status fails.
+        Raises the errors of `snapshot`, and SheetError if the query for a status fails.
         """
         if index not in (None, "id"):
             raise SettingsError(
@@ -98,12 +98,7 @@ class AsyncStore:
                 hint="Use set_index on the DataFrame.",
             )
         snapshot = await self.snapshot()
-        for failed in snapshot.coverage.failed:
-            raise ApiError(
-                f"the query for the status {failed.query} failed: {failed.problem}",
-                operation="findPetsByStatus",
-                hint="Try again, or use snapshot() for the pets of the other statuses.",
-            )
+        snapshot.require_whole()
         return snapshot.frame if index is None else snapshot.frame.set_index(index)
 
     async def find_by_status(self, *statuses: str | Iterable[str]) -> pd.DataFrame:
