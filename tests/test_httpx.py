@@ -130,7 +130,7 @@ def test_a_transport_cannot_send_a_change_twice(kind: str, library: ModuleType) 
     """A transport that repeats requests can repeat a GET, and no POST, PUT or DELETE."""
     seen: list[str] = []
 
-    class Repeating(library.AsyncHTTPTransport):  # type: ignore[misc, name-defined]
+    class Repeating(library.AsyncHTTPTransport):
         async def handle_async_request(self, request: Any) -> Any:
             seen.append(request.method)
             try:

@@ -78,7 +78,7 @@ def test_pets_are_all_pets(store: ps.Store) -> None:
         (change,) = store.plan(edited).changes
         assert (change.kind, change.pet_id, change.fields) == ("update", 2, ("name",))
     with pytest.raises(ps.errors.SettingsError, match="index must be 'id'"):
-        store.pets(index="name")  # type: ignore[arg-type]
+        store.pets(index="name")
 
 
 def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
