@@ -294,7 +294,8 @@ class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no type
                 self.write(page)
                 return
         # Voilà starts another kernel if the prepared one is not listed yet.
-        await asyncio.gather(*chain(*self.kernel_manager._pools.values()))
+        pools = getattr(self.kernel_manager, "_pools", {})
+        await asyncio.gather(*chain(*pools.values()))
         parts = []
         async for part in self.get_generator(path=path):
             parts.append(part)
