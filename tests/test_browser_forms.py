@@ -1,15 +1,11 @@
-"""Runs tests/browser/forms (JupyterLab and Voilà) in a separate process, because Playwright's event
-loop and those of other tests conflict.
-"""
+"""Runs tests/browser/forms (JupyterLab and Voilà) in a separate process."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from apart import run_apart
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -18,15 +14,4 @@ FOLDER = Path(__file__).parent / "browser" / "forms"
 
 def test_forms_in_a_browser() -> None:
     """Every test in tests/browser/forms passes in Chromium."""
-    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts="]
-    # These plugins take seconds to load, and the tests there do not need them.
-    command += [f"-pno:{name}" for name in ("xdist", "nbval", "schemathesis")]
-    own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(
-        [*command, "--maxfail=5", "--durations=10", FOLDER],
-        env=own,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_apart(FOLDER, "--durations=10", timeout=900)

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import click
 import pytest
+from apart import run_apart
 
 import petsync
 from petsync.cli.entry import cli
@@ -244,16 +245,8 @@ def test_the_quick_start_works(site: Path, tmp_path: Path) -> None:
 
 @pytest.mark.browser
 def test_the_site_in_a_browser(site: Path) -> None:
-    """Every test in tests/browser/site passes in Chromium, in a separate process, because
-    Playwright's event loop and those of other tests conflict.
-    """
-    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "--maxfail=5"]
-    command += [f"-pno:{name}" for name in ("xdist", "nbval", "schemathesis")]
-    own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
-    own["PETSYNC_SITE"] = str(site)
-    folder = ROOT / "tests" / "browser" / "site"
-    done = subprocess.run([*command, folder], env=own, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
+    """Every test in tests/browser/site passes in Chromium."""
+    run_apart(ROOT / "tests" / "browser" / "site", timeout=900, PETSYNC_SITE=str(site))
 
 
 def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
