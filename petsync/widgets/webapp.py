@@ -15,6 +15,7 @@ import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -294,8 +295,7 @@ class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no type
                 self.write(page)
                 return
         # Voilà starts another kernel if the prepared one is not listed yet.
-        pools = getattr(self.kernel_manager, "_pools", {})
-        await asyncio.gather(*chain(*pools.values()))
+        await asyncio.gather(*_preparations(self.kernel_manager))
         parts = []
         async for part in self.get_generator(path=path):
             parts.append(part)
@@ -317,6 +317,21 @@ class _LeavePage(VoilaShutdownKernelHandler):  # type: ignore[misc]  # Voilà ha
             await end(kernel_id)
         self.set_status(204)
         self.finish()
+
+
+def _preparations(manager: Any) -> list[asyncio.Task[object]]:
+    """Return the tasks that prepare kernels. Voilà has them in a private attribute."""
+    return [*chain(*getattr(manager, "_pools", {}).values())]
+
+
+async def _end_prepared(manager: Any) -> None:
+    """End the kernels that no tab uses, at once: one that is asked to end prints an error if it is
+    at work.
+    """
+    for prepared in await asyncio.gather(*_preparations(manager), return_exceptions=True):
+        if isinstance(prepared, dict):
+            prepared["task"].cancel()
+            await ensure_async(manager.shutdown_kernel(prepared["kernel_id"], now=True))
 
 
 class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
@@ -395,4 +410,5 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
             self.ioloop.start()
         finally:
             server.stop()
+            self.ioloop.run_sync(partial(_end_prepared, self.kernel_manager))
             self.stop()

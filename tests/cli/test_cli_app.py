@@ -123,6 +123,17 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     assert "Exception" not in log.read_text()
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["at-once", "at-work"])
+def test_a_page_that_ends_soon_prints_no_error(tmp_path: Path, waits: bool) -> None:
+    """The kernel that prepares the page ends without an error, whatever it is doing."""
+    log = tmp_path / "terminal"
+    with log.open("wb") as out, _served("--state", tmp_path / "state", stderr=out) as link:
+        while waits and not _kernels(link):
+            time.sleep(0.02)
+    assert "Traceback" not in log.read_text()
+    assert log.read_text().endswith("The page has ended.\n")
+
+
 def test_a_kernel_does_not_get_the_token(link: str) -> None:
     """The environment of a page's kernel does not contain the page's token."""
     parts = urlsplit(link)
