@@ -383,8 +383,11 @@ class _SafeFormatter(logging.Formatter):
 
 
 def _is_read_once(name: str) -> bool:
-    """Return true for standard input and for a pipe, such as `<(command)` in a shell."""
-    return name == "-" or Path(name).is_fifo()
+    """Return true for standard input and for the pipe that a shell makes of `<(command)`. Opening
+    any other pipe may wait forever.
+    """
+    path = Path(name)
+    return name == "-" or (path.parent == Path("/dev/fd") and path.is_fifo())
 
 
 def _check_token(text: str, where: str) -> str:
