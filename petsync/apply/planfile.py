@@ -18,7 +18,7 @@ import msgspec
 from petsync._files import landing, write_atomically
 from petsync.errors import PlanError
 from petsync.plan.change import Blocked, Change, Conflict, LongChanges
-from petsync.plan.plan import Plan, build_changed_error, decode_saved_plan
+from petsync.plan.plan import Plan, build_changed_error, decode_saved_plan, decode_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,7 @@ __all__ = [
     "is_plan_file",
     "load_plan",
     "read_long_plan",
+    "read_store",
     "save_plan",
     "write_long_plan",
 ]
@@ -83,6 +84,18 @@ def load_plan(path: str | Path) -> Plan:
             f"{source} cannot be read: {error.strerror or error}",
             hint="Make a plan with `petsync plan SHEET -o PLAN.json`.",
         ) from None
+
+
+def read_store(path: Path) -> str:
+    """Return the address of the store that a plan names. Checks the plan only if it cannot be read:
+    raises the errors of `load_plan` then.
+    """
+    try:
+        if path.suffix.casefold() != _PARQUET:
+            return decode_store(path.read_bytes())
+        return decode_store(_open(path).schema_arrow.metadata[PLAN_KEY])
+    except (OSError, RecursionError, *_DAMAGE):
+        return load_plan(path).store
 
 
 def is_plan_file(path: str | Path) -> bool:

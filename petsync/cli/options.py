@@ -611,9 +611,9 @@ def find_url_of(path: Path | str) -> tuple[str, str]:
     if isinstance(path, str) or has_wildcards(path):
         return "", ""
     if is_saved_plan(path):
-        from petsync.apply.planfile import load_plan
+        from petsync.apply.planfile import read_store
 
-        return load_plan(path).store, str(path)
+        return read_store(path), str(path)
     if path.is_dir():
         from petsync.scale.parts import BASE_FOLDER, PartFolder
 

@@ -68,6 +68,7 @@ __all__ = [
     "build_changed_error",
     "conflicts_of",
     "decode_saved_plan",
+    "decode_store",
     "describe_clashes",
     "describe_drift",
     "frame_of",
@@ -1327,7 +1328,7 @@ def decode_saved_plan(body: bytes, where: str) -> tuple[str, Plan]:
     """
     try:
         # Read only the format first: in another format, the rest may be different.
-        found = msgspec.json.decode(body, type=_FormatOnly).plan.format
+        found = msgspec.json.decode(body, type=_SavedHead).plan.format
         if found != PLAN_FORMAT:
             raise _of_another(found, where)
         saved = msgspec.json.decode(body, type=_SavedPlan)
@@ -1347,12 +1348,20 @@ def build_changed_error(where: str) -> PlanError:
     )
 
 
-class _Format(msgspec.Struct, frozen=True):
+def decode_store(body: bytes) -> str:
+    """Return the address of the store in a saved plan, without a check of the plan. Raises
+    ValueError if the JSON is invalid.
+    """
+    return msgspec.json.decode(body, type=_SavedHead).plan.store
+
+
+class _Head(msgspec.Struct, frozen=True):
     format: int
+    store: str = ""
 
 
-class _FormatOnly(msgspec.Struct, frozen=True):
-    plan: _Format
+class _SavedHead(msgspec.Struct, frozen=True):
+    plan: _Head
 
 
 def _of_another(found: int, where: str) -> PlanError:
