@@ -98,7 +98,8 @@ def test_search_answers(searching: Page, address: str, question: str) -> None:
     box.fill("")
     box.press("Backspace")
     expect(meta).to_have_text("Type to start searching")
-    box.press_sequentially(question)
+    box.fill(question)
+    box.press("End")  # starts one search; a key for each letter would also show those of "sl"
     expect(searching.locator(".md-search-result__list")).to_be_visible()
     links = searching.locator(".md-search-result__item > a")
     answer = links.locator(f"xpath=self::*[contains(@href, '/{QUESTIONS[question]}')]").first
