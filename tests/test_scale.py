@@ -27,6 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import petsync as ps
+from petsync.cli.options import CompareOptions, read_inputs
 from petsync.errors import FindingsError, PlanError, SheetError
 from petsync.plan import lineage
 from petsync.plan.plan import Plan
@@ -211,8 +212,11 @@ def test_many_pets_in_no_row_are_left_out(
         write_parts(pd.DataFrame(rows).astype({"id": "Int64"}), folder, 1)
         now, _ = store.read_with_snapshot(folder, with_unnamed=False, executor=threads)
         plan = store.plan(folder, executor=threads)
+        seen, _ = read_inputs(store, folder, CompareOptions({}, {}))
+        whole, _ = read_inputs(store, folder, CompareOptions({}, {"delete_missing": True}))
     assert now.rows["id"].tolist() == [7, 8, 900]
     assert (len(now), now.unnamed) == (1000, 997)
+    assert (len(seen.pets), len(whole.pets)) == (3, 1000)  # on the command line
     assert (len(plan.updates), len(plan.adds), plan.pets) == (2, 1, 1000)
     assert plan.adds[0].namesake == 900
     assert any("998 pets of the store are in no row" in note for note in plan.notes)

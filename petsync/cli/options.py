@@ -533,9 +533,11 @@ def read_inputs(
     """Return the current snapshot of the store, and the sheet as read for this store. If the sheet
     is a folder, the snapshot has at least the pets with an id of `keep`.
     """
-    reading = compare_options.reading
+    reading, deletes = compare_options.reading, compare_options.planning.get("delete_missing")
     with as_usage_error(reading), _find_workers(path, compare_options) as executor:
-        return store.read_with_snapshot(path, keep=keep, executor=executor, **reading)
+        return store.read_with_snapshot(
+            path, keep=keep, with_unnamed=bool(deletes), executor=executor, **reading
+        )
 
 
 def must_be_one_file(sheet: Path | str) -> None:
