@@ -260,6 +260,8 @@ def _conclude(context: Context, account: Account) -> int:
         f"Commands, scripts and notebooks with the state folder {settings.state} use this "
         "sign-in from now on; `petsync logout` ends it."
     )
+    if account.signed_in and not names:
+        context.suggest("export", "catalogue.xlsx", url=False)
     return 0 if account.signed_in else 1
 
 
@@ -348,6 +350,9 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
         return 1
     confirm(path, content)
     context.say(f"{path} is confirmed; this is recorded in {record_path()}.")
+    if content.get("jobs"):
+        named = [] if path == Path(_NAME) else [path]
+        context.suggest("reconcile", *named, "--dry-run", url=False)
     return 0
 
 

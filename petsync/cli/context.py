@@ -8,10 +8,11 @@ import getpass
 import logging
 import os
 import shlex
+import subprocess
 import sys
 import tomllib
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
     ExitStack,
@@ -69,6 +70,7 @@ __all__ = [
     "exit_code",
     "find_allowed_names",
     "find_free_path",
+    "find_last_url",
     "find_url_of_run",
     "flush_output",
     "interruptible_run",
@@ -77,6 +79,7 @@ __all__ = [
     "must_differ",
     "prepare_streams",
     "print_account",
+    "quote",
     "read_environment",
     "report_error",
     "runs",
@@ -210,6 +213,33 @@ class Context:
         err, shown = self.err, make_visible(text, keep="\n")
         err.print(fold_text(shown, err.width) if fold else shown, style=style, soft_wrap=True)
 
+    def suggest(
+        self, *words: object, title: str = "Next", repeat: Collection[str] | None = (), url: bool
+    ) -> None:
+        """Print the command that usually comes next, as one line to copy; nothing with --json.
+
+        It has the common options of this command, --url only with `url`, and those of this
+        command's own options whose parameters `repeat` names, None for all.
+        """
+        if self.as_json:
+            return
+        options = [*_own_options(click.get_current_context(), repeat), *self._common_words(url)]
+        line = " ".join(map(quote, ["petsync", *words, *options]))
+        self.say(f"{title}: {line}", "bold", fold=False)
+
+    def _common_words(self, url: bool) -> Iterator[str]:
+        given = {
+            "--url": self.url if url else None,
+            "--profile": self.profile,
+            "--state": self.state,
+            "--token-file": self.token_file,
+        }
+        for name, value in given.items():
+            if value:
+                yield from (name, value)
+        for host in self.allow_http:
+            yield from ("--allow-http", host)
+
     def busy(self, text: str) -> AbstractContextManager[object]:
         """Show the text on a terminal while the block runs."""
         err = self.err
@@ -304,9 +334,7 @@ class Context:
         """
         url, url_from = find_url()
         if not url:
-            url, url_from = used_addresses(settings.state).signed_in, "the last sign-in"
-        if not url:
-            url, url_from = find_url_of_run(settings.state)
+            url, url_from = find_last_url(settings.state)
         if not url:
             return settings
         found = settings.with_found(url, url_from)
@@ -362,6 +390,14 @@ class Context:
         return _check_token(text, str(path))
 
 
+def find_last_url(state: Path) -> tuple[str, str]:
+    """Return the address of the last sign-in with this state folder, else that of the newest run,
+    and what names it; "" for both if there is none.
+    """
+    signed_in = used_addresses(state).signed_in
+    return (signed_in, "the last sign-in") if signed_in else find_url_of_run(state)
+
+
 def find_url_of_run(state: Path, name: str = "") -> tuple[str, str]:
     """Return the address of the store of the runs whose ids begin with `name`, and the newest of
     them; "" for both if there is none, or if they are on several stores.
@@ -372,6 +408,36 @@ def find_url_of_run(state: Path, name: str = "") -> tuple[str, str]:
     found = runs_named(runs, name) if name else runs
     is_clear = len({run.store for run in found}) == 1
     return (found[0].store, f"run {found[0].run_id}") if is_clear else ("", "")
+
+
+def quote(word: object) -> str:
+    """Return the word as the user's shell takes it. A path is never taken for an option."""
+    text = str(word)
+    if isinstance(word, Path) and text.startswith("-"):
+        text = os.path.join(os.curdir, text)  # noqa: PTH118 - Path() removes the dot
+    return subprocess.list2cmdline([text]) if os.name == "nt" else shlex.quote(text)
+
+
+_ARGUMENTS = "petsync.arguments"
+
+
+def _own_options(ctx: click.Context, names: Collection[str] | None) -> Iterator[str]:
+    """Yield the words of the command's own options as the user has given them: those whose
+    parameters are named, None for all.
+    """
+    given, _, _ = ctx.command.make_parser(ctx).parse_args(list(ctx.meta.get(_ARGUMENTS, ())))
+    for param in ctx.command.params:
+        if not isinstance(param, click.Option) or isinstance(param, _CommonOption):
+            continue
+        if param.name in given and (names is None or param.name in names):
+            value = given[param.name]
+            for each in value if isinstance(value, list) else [value]:
+                yield from _option_words(param, each)
+
+
+def _option_words(option: click.Option, value: Any) -> list[str]:
+    name = max(option.opts, key=len)
+    return [name] if option.is_flag else [name, str(value)]
 
 
 class _SafeFormatter(logging.Formatter):
@@ -497,6 +563,11 @@ class Command(_Sections):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += _common_options()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and keep them for the suggestion of the next command."""
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call the command's function, with its log on stderr if -v is given."""

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from petsync.table.sheet import Sheet
 
 __all__ = [
+    "COMPARING",
     "PENDING",
+    "READING",
     "SOME_FAILED",
     "CompareOptions",
     "PetId",
@@ -445,6 +447,12 @@ class CompareOptions:
         flags = {each.name: _flag(each) for each in keywords} | {"strict": "--strict"}
         dask = ["--dask"] if self.dask else []
         return ", ".join([flags[name] for name in (*self.reading, *self.planning)] + dask)
+
+
+READING = frozenset(each.name for each in iter_keywords(ReadKeywords))
+"""The parameters of the options for reading a sheet."""
+COMPARING = READING | {each.name for each in iter_keywords(PlanKeywords)} | {"strict", "dask"}
+"""The parameters of the options for comparing it, which the next command must repeat."""
 
 
 _STRICT = click.option(

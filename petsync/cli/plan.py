@@ -18,7 +18,7 @@ import click
 
 import petsync as ps
 from petsync._extras import needs_extra
-from petsync._files import write_atomically
+from petsync._files import is_in_parts, write_atomically
 from petsync.cli import context as progress
 from petsync.cli.context import (
     Context,
@@ -30,6 +30,8 @@ from petsync.cli.context import (
 )
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
+    COMPARING,
+    READING,
     SOME_FAILED,
     CompareOptions,
     PetId,
@@ -67,6 +69,7 @@ __all__ = [
     "check_output",
     "choose_format",
     "export_command",
+    "find_saved_plan",
     "plan_command",
     "print_plan",
     "rehearse_command",
@@ -77,6 +80,7 @@ __all__ = [
 # `petsync check`: the mistakes in a sheet, without a store.
 
 
+_MARKED = (".xlsx", ".xlsm")
 _CHECK_EXAMPLES = """
 petsync check catalogue.xlsx
 petsync check catalogue.xlsx --annotate marked.xlsx
@@ -135,7 +139,20 @@ def check_command(
     if marked is not None:
         # An earlier copy may have been edited by hand.
         _annotate(context, read, find_free_path(marked))
+    if form != "json":
+        _suggest_after_check(context, read, sheet, is_marked=marked is not None)
     return SOME_FAILED if read.errors or (strict and read.problems) else 0
+
+
+def _suggest_after_check(
+    context: Context, read: Sheet, path: Path | str, *, is_marked: bool
+) -> None:
+    """Suggest to mark the cells with errors or, if there are none or they are marked, to plan."""
+    if read.errors and not is_marked and Path(path).suffix.lower() in _MARKED:
+        copy = Path(path).with_name(f"{Path(path).stem}.marked.xlsx")
+        context.suggest("check", path, "--annotate", copy, repeat=None, url=False)
+    else:
+        context.suggest("plan", path, repeat=READING, url=True)
 
 
 def _annotate(context: Context, sheet: Sheet, path: Path) -> None:
@@ -150,6 +167,7 @@ def _annotate(context: Context, sheet: Sheet, path: Path) -> None:
 
 
 _SUFFIXES = (".xlsx", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+_SHEETS_TO_EDIT = (".xlsx", ".csv", ".tsv")
 _EXPORT_EXAMPLES = """
 petsync export catalogue.xlsx
 petsync export for-sale.csv --status available --status pending
@@ -230,6 +248,8 @@ def export_command(
     if context.as_json:
         document = {"file": str(out), "pets": len(base), "store": base.store}
         context.show_json(document if backup is None else {**document, "backup": str(backup)})
+    if suffix.lower() in _SHEETS_TO_EDIT:
+        context.suggest("plan", out, url=no_base)
     return 0
 
 
@@ -257,6 +277,7 @@ def _export_folder(
     context.say(f"{text.format(url)} in the folder {out}.")
     if context.as_json:
         context.show_json({"folder": str(out), "pets": pets, "store": url})
+    context.suggest("plan", out, url=isinstance(out, str) or not with_base)
     return 0
 
 
@@ -389,14 +410,35 @@ def plan_command(
     text = "Comparing the sheet with the store"
     find_url = partial(find_url_of, sheet)
     with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
-        plan, _ = plan_from_sheet(store, sheet, compare_options, step)
+        plan, read = plan_from_sheet(store, sheet, compare_options, step)
     warn_of_coverage(context, plan.coverage)
     save_and_print(context, plan, outputs, form, limit)
     code = verdict_code(plan)
     if code == GuardError.exit_code:
         context.say("error: the guard refuses this plan; it would not be applied", "bold red")
         return code
+    if form == "text":
+        _suggest_after_plan(context, plan, read, sheet, outputs)
     return code if exit_code else 0
+
+
+def _suggest_after_plan(
+    context: Context, plan: Plan, sheet: Sheet, path: Path | str, outputs: Sequence[Path]
+) -> None:
+    """Suggest to apply the plan or, if it has no changes, to list the mistakes in the sheet."""
+    saved = find_saved_plan(outputs)
+    if plan.changes and saved is not None:
+        context.suggest("apply", saved, url=False)
+    elif plan.changes:
+        names_store = sheet.base is not None and sheet.base.store == plan.store
+        context.suggest("apply", path, repeat=COMPARING, url=not names_store)
+    elif plan.blocked and not (isinstance(path, str) or is_in_parts(path)):
+        context.suggest("check", path, repeat=READING, url=False)
+
+
+def find_saved_plan(outputs: Iterable[Path]) -> Path | None:
+    """Return the first of the files that `petsync apply` reads, None if there is none."""
+    return next((path for path in outputs if path.suffix.lower() in (".json", ".parquet")), None)
 
 
 def save_and_print(
@@ -662,6 +704,8 @@ def rehearse_command(
     if keep is not None:
         db = shlex.quote(str(keep))
         context.say(f"The copy is in {keep}: `petsync serve --no-auth --db {db}` serves it.")
+    if not rehearsal.exit_code:
+        context.suggest("apply", source, repeat=COMPARING, url=True)
     return rehearsal.exit_code
 
 

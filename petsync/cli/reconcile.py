@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -19,13 +20,20 @@ from click.core import ParameterSource
 
 from petsync._extras import has_extra
 from petsync._files import make_folder, write_atomically
-from petsync.cli.context import Context, Group, complete_jobs, find_allowed_names, read_environment
+from petsync.cli.context import (
+    Context,
+    Group,
+    complete_jobs,
+    find_allowed_names,
+    find_last_url,
+    read_environment,
+)
 from petsync.cli.context import command as as_command
 from petsync.cli.context import env_file_option as env_file
-from petsync.cli.options import file_option, limit_option, save_page
+from petsync.cli.options import PENDING, file_option, limit_option, save_page
 from petsync.cli.run import check_outputs
 from petsync.cli.signals import exiting_on_signal
-from petsync.errors import ConfigurationError, SettingsError
+from petsync.errors import ConfigurationError, PetsyncError, SettingsError
 from petsync.settings import HiddenEnvironment
 
 if TYPE_CHECKING:
@@ -93,6 +101,8 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
     else:
         _print(context, configuration)
     _warn(context, configuration)
+    # A file that is named on the command line needs no confirmation.
+    context.suggest("reconcile", file, "--dry-run", repeat=["env_file"], url=True)
     return 0
 
 
@@ -276,18 +286,18 @@ petsync init nightly
 def init_command(context: Context, folder: Path) -> int:
     """Write a petsync.toml that explains every option into FOLDER (by default the current one).
 
-    The file has one job, `catalogue`, which can run when you have set url and sheet. An existing
-    petsync.toml stays as it is.
+    The file has one job, `catalogue`, which can run when you have set url and sheet; petsync sets a
+    url that it knows. An existing petsync.toml stays as it is.
 
     Exit codes: 0, or 64 if the file exists.
     """
     with exiting_on_signal():
         from petsync.config.tools import example
 
-    path = folder / "petsync.toml"
+    path, url = folder / "petsync.toml", _find_known_url(context)
     try:
         make_folder(folder)
-        write_atomically(path, example().encode(), new=True)
+        write_atomically(path, example(url).encode(), new=True)
     except FileExistsError:
         raise SettingsError(
             f"{path} already exists, and was not changed",
@@ -298,11 +308,22 @@ def init_command(context: Context, folder: Path) -> int:
     if context.as_json:
         context.show_json({"file": str(path)})
     else:
-        context.say(f"{path} was written. Set url and sheet in it. Then run:")
-        where = "" if folder == Path() else f" {shlex.quote(str(path))}"
-        context.say(f"petsync config check{where}", fold=False)
-        context.say(f"petsync reconcile{where} --dry-run", fold=False)
+        what = f"It is for {url}: set sheet in it" if url else "Set url and sheet in it"
+        context.say(f"{path} was written. {what}.")
+        context.suggest("config", "check", *([] if folder == Path() else [path]), url=False)
     return 0
+
+
+def _find_known_url(context: Context) -> str:
+    """Return the address in the settings, else that of the last sign-in or run; "" if there is none
+    that can stand in petsync.toml.
+    """
+    try:
+        settings = context.settings
+        url = settings.url or find_last_url(settings.state)[0]
+    except PetsyncError:
+        return ""
+    return url if re.fullmatch(r"https?://[\w.:/\[\]~%-]+", url) else ""
 
 
 # `petsync reconcile`: the scheduled job.
@@ -416,6 +437,10 @@ def reconcile_command(
     _show(context, rounds, _MAX_SHOWN if limit is None else limit or None)
     if page is not None:
         context.say(f"Saved {page}.")
+    if dry_run and rounds.exit_code == PENDING:
+        context.suggest(
+            "reconcile", *([config] if is_named else []), repeat=["job", "env_file"], url=True
+        )
     return rounds.exit_code
 
 

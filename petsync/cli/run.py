@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from datetime import datetime
@@ -13,6 +14,7 @@ import click
 from msgspec.structs import replace
 
 from petsync._files import is_in_parts
+from petsync._options import iter_keywords
 from petsync.cli import context as progress
 from petsync.cli import signals
 from petsync.cli.context import (
@@ -21,6 +23,7 @@ from petsync.cli.context import (
     confirm,
     find_url_of_run,
     interruptible_run,
+    is_interactive,
     must_be_writable,
     must_differ,
     runs,
@@ -28,6 +31,7 @@ from petsync.cli.context import (
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
+    READING,
     CompareOptions,
     check_page,
     dask_option,
@@ -44,7 +48,13 @@ from petsync.cli.options import (
     save_report,
     save_results,
 )
-from petsync.cli.plan import FORMATS, check_output, choose_format, save_and_print
+from petsync.cli.plan import (
+    FORMATS,
+    check_output,
+    choose_format,
+    find_saved_plan,
+    save_and_print,
+)
 from petsync.errors import GuardError, InterruptedRunError, PetsyncError
 from petsync.plan.guard import UndoKeywords
 
@@ -309,6 +319,8 @@ def apply_command(
             if into_sheet:
                 _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
             if not confirm_plan(context, plan, yes, limit or None):
+                if not is_interactive():
+                    context.suggest("apply", source, "--yes", repeat=None, url=True)
                 return PENDING
             if into_sheet is None:
                 into_sheet = _ask_for_ids(context, plan, sheet, yes=yes)
@@ -316,7 +328,8 @@ def apply_command(
             store.check(plan)  # Keep the record of a run of this plan that has started meanwhile.
             outputs.remember(plan, _build_request(into_sheet, results))
             report, error = apply_plan(context, store, plan, **pacing)
-        return conclude(context, report, error, sheet, page, outputs=outputs)
+        is_listed = is_one_reader()
+        return conclude(context, report, error, sheet, page, outputs=outputs, is_listed=is_listed)
 
 
 def _offer_to_finish(
@@ -363,17 +376,36 @@ def conclude(
     page: Path | None,
     *,
     outputs: Outputs,
+    is_listed: bool = False,
 ) -> int:
-    """Write the files, print the report, and return the exit code."""
+    """Write the files, print the report and what to do next, and return the exit code. With
+    `is_listed`, the user has just read the plan: the report does not list its rows again.
+    """
     # Write the files first, because printing fails if standard output is a closed pipe.
     lines, output_code = _write_outputs(report, sheet, page, outputs)
     code = report.exit_code or output_code
-    _print(context, report, code)
+    _print(context, report, code, is_listed=is_listed)
     for line, style in lines:
         context.say(line, style)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
+    _suggest_after_run(context, report, sheet)
     return code
+
+
+def _suggest_after_run(context: Context, report: Report, sheet: Sheet | None) -> None:
+    """Suggest to finish the run if something is left, else to undo it; and to list the mistakes in
+    rows that were not sent.
+    """
+    counts = report.counts
+    if report.stopped or counts["failed"] or counts["unknown"]:
+        context.suggest("resume", report.run_id, url=False)
+        return
+    if counts["applied"]:
+        context.suggest("undo", report.run_id, title="To undo it", url=False)
+    if sheet is not None and report.plan.blocked:
+        path = _shorten_path(Path(sheet.source))
+        context.suggest("check", path, repeat=READING, url=False)
 
 
 def apply_plan(
@@ -440,7 +472,18 @@ def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20
     return False
 
 
-def _print(context: Context, report: Report, exit_code: int) -> None:
+def is_one_reader() -> bool:
+    """Return true if who reads standard error also reads standard output: both are the same file
+    or terminal.
+    """
+    try:
+        out, err = sys.stdout.fileno(), sys.stderr.fileno()
+        return os.path.samestat(os.fstat(out), os.fstat(err))
+    except (OSError, ValueError):
+        return False
+
+
+def _print(context: Context, report: Report, exit_code: int, *, is_listed: bool) -> None:
     if context.as_json:
         from petsync.report.json import report_json
 
@@ -448,7 +491,7 @@ def _print(context: Context, report: Report, exit_code: int) -> None:
     else:
         from petsync.report.views.run import report_view
 
-        context.show_view(report_view(report))
+        context.show_view(report_view(report, is_listed=is_listed, has_undo=False))
 
 
 Lines = list[tuple[str, str]]
@@ -743,6 +786,8 @@ _NOTES_BY_MODE = {
     "check": _SYNC_NOTE,
 }
 """What the next round of a job does after an undo of its run, by the job's mode."""
+_UNDOING = {each.name for each in iter_keywords(UndoKeywords)} | {"ids", "kinds", "query"}
+"""The parameters of the options that decide what is undone."""
 _UNDO_EXAMPLES = """
 petsync undo
 petsync undo 20261121-0930 --max-delete 25
@@ -844,10 +889,15 @@ def undo_command(
             if is_preview:
                 return _save_undo(context, plan, outputs, output_format, limit)
             if not confirm_plan(context, plan, yes):
+                if not is_interactive():
+                    context.suggest("undo", plan.undoes, "--yes", repeat=None, url=False)
                 return PENDING
             report, error = apply_plan(context, store, plan, **pacing)
             run_outputs = build_outputs(store)
-        return conclude(context, report, error, None, page, outputs=run_outputs)
+        is_listed = is_one_reader()
+        return conclude(
+            context, report, error, None, page, outputs=run_outputs, is_listed=is_listed
+        )
 
 
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
@@ -867,6 +917,12 @@ def _save_undo(
     context: Context, plan: Plan, outputs: tuple[Path, ...], form: str, limit: int | None
 ) -> int:
     save_and_print(context, plan, outputs, form, limit)
+    saved = find_saved_plan(outputs)
+    if plan.verdict.ok and form == "text" and plan.changes:
+        if saved is not None:
+            context.suggest("apply", saved, url=False)
+        else:
+            context.suggest("undo", plan.undoes, repeat=_UNDOING, url=False)
     if plan.verdict.ok:
         return 0
     context.say("error: the guard refuses this undo; it would not be applied", "bold red")

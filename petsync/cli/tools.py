@@ -381,6 +381,8 @@ def doctor_command(context: Context) -> int:
         context.show_json(_document(diagnosis))
     else:
         _print(context, diagnosis)
+    if diagnosis.works:
+        context.suggest("export", "catalogue.xlsx", url=True)
     return 0 if diagnosis.works else 1
 
 

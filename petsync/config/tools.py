@@ -281,12 +281,13 @@ _NOTHING = ("", "[]", "none", "nowhere")
 """Defaults that are not worth mentioning."""
 
 
-def example() -> str:
+def example(url: str = "") -> str:
     """Return the text of an example petsync.toml. It is valid; its job runs once url and sheet are
     correct.
     """
     explained: set[str] = set()
-    parts = [_HEAD, *_options(options_of("").values(), explained, on=("url",))]
+    values = {"url": f'"{url}"'} if url else {}
+    parts = [_HEAD, *_options(options_of("").values(), explained, on=("url",), values=values)]
     for job in _JOBS:
         parts += _example_job(job, explained)
     for name, table in TABLES.items():

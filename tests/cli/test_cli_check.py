@@ -34,7 +34,7 @@ def test_errors_exit_with_three_and_are_grouped(shell: Shell) -> None:
     assert done.code == 3
     assert done.out.index("2 errors: unknown-status") < done.out.index("1 error: id-not-a-number")
     assert "column 3, lines 2, 4" in done.out
-    assert done.err == ""
+    assert done.err == "Next: petsync plan pets.csv\n"
 
 
 def test_equal_mistakes_are_corrected_at_once(shell: Shell) -> None:

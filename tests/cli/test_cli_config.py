@@ -78,7 +78,8 @@ def test_the_meaning_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> 
         + 'database = "sqlite:///a.db"\n[metrics]\nlisten = "127.0.0.1:9464"\n'
     )
     done = shell("config", "check")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
+    assert done.err == "Next: petsync reconcile petsync.toml --dry-run\n"
     for line in (
         "catalogue (line 3): two-way, both sides are merged",
         "  store       https://shop.example/v2 with a token",
@@ -223,7 +224,7 @@ def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
     assert (done.code, done.out) == (0, "")
     assert "petsync config check new/folder/petsync.toml" in done.err
     assert shell("config", "check", "new/folder/petsync.toml").code == 0
-    assert "petsync reconcile 'a b/petsync.toml' --dry-run" in shell("init", "a b").err
+    assert "petsync config check 'a b/petsync.toml'" in shell("init", "a b").err
     written("mine", "new/folder/petsync.toml")
     again = shell("init", "new/folder")
     assert again.code == 64
@@ -324,7 +325,8 @@ def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatc
     file.chmod(0o600)
     monkeypatch.setenv("SHOP", "https://mine.example/v2")
     done = shell("config", "check", "--env-file", "our own.env")
-    assert (done.err, "https://mine.example/v2" in done.out) == ("", True)
+    assert "warning" not in done.err
+    assert "https://mine.example/v2" in done.out
 
 
 def test_a_variable_in_an_address_is_shown_by_its_name(

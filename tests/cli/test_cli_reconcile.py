@@ -53,7 +53,8 @@ def test_variables_come_from_a_file(shell: Shell, config: Path, box: Sandbox) ->
     variables.write_text(f"SHEET=catalogue\nPETSYNC_URL={box.url}\n", "utf-8")
     variables.chmod(0o600)
     done = shell("reconcile", "--dry-run", "--env-file", variables)
-    assert (done.code, done.err) == (2, "")
+    assert done.code == 2
+    assert done.err == f"Next: petsync reconcile --env-file {variables}\n"
     elsewhere = ("--url", "http://127.0.0.1:9/v2")
     assert shell("reconcile", "--dry-run", "--env-file", variables, *elsewhere).code == 1
 

@@ -189,7 +189,7 @@ def test_a_permitted_run_can_be_undone_as_printed(
     rows = "".join(f"New {number},sold\n" for number in range(40))
     Path("new.csv").write_text(f"name,status\n{rows}", "utf-8")
     done = shell("apply", "new.csv", *to(box), "--yes")
-    words = done.out.rpartition("To undo it: `petsync ")[2].partition("`")[0].split()
+    words = done.err.rpartition("To undo it: petsync ")[2].split()
     assert shell(*words, *to(box), "-o", "undo.json").code == 0
     assert shell(*words, *to(box), "--yes").code == 0
     assert box.pets() == pets

@@ -10,7 +10,16 @@ import msgspec
 
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.plan.fields import find_filled_columns
-from petsync.plan.report import OUTCOMES, Entry, Outcome, PastRun, Report, Result, find_undoing_runs
+from petsync.plan.report import (
+    OUTCOMES,
+    Cause,
+    Entry,
+    Outcome,
+    PastRun,
+    Report,
+    Result,
+    find_undoing_runs,
+)
 from petsync.plan.uploads import UploadedFile
 from petsync.report import words
 from petsync.report.document import (
@@ -79,11 +88,14 @@ attention, and for each other outcome.
 """
 
 
-def report_view(report: Report, *, limit: int | None = 20) -> Document:
+def report_view(
+    report: Report, *, limit: int | None = 20, is_listed: bool = False, has_undo: bool = True
+) -> Document:
     """Return the totals, and the first `limit` rows of each outcome and cause that needs
-    attention.
+    attention; with `is_listed`, without the rows that the plan above it lists.
     """
-    return Document(f"petsync run {report.run_id}", _blocks(report, limit))
+    blocks = _blocks(report, limit, is_listed=is_listed, has_undo=has_undo)
+    return Document(f"petsync run {report.run_id}", blocks)
 
 
 def report_page_view(report: Report) -> Document:
@@ -91,12 +103,14 @@ def report_page_view(report: Report) -> Document:
     return Document(f"petsync run {report.run_id}", _page_blocks(report))
 
 
-def _blocks(report: Report, limit: int | None) -> Iterator[Block]:
+def _blocks(
+    report: Report, limit: int | None, *, is_listed: bool, has_undo: bool
+) -> Iterator[Block]:
     yield Facts(list(words.report_facts(report)))
     yield totals_table(report.counts, "Rows")
-    yield from outcome_blocks(report, limit)
+    yield from outcome_blocks(report, limit, listed=words.SHOWN_CAUSES if is_listed else ())
     yield Summary(words.report_summary(report))
-    if undo := words.undo_hint(report):
+    if has_undo and (undo := words.undo_hint(report)):
         yield Note(undo, "quiet")
 
 
@@ -202,14 +216,18 @@ def totals_table(
     return Table(columns, [*rows, total], "totals")
 
 
-def outcome_blocks(report: Report, limit: int | None, *, is_over: bool = False) -> Iterator[Block]:
+def outcome_blocks(
+    report: Report, limit: int | None, *, is_over: bool = False, listed: Collection[Cause] = ()
+) -> Iterator[Block]:
     """Yield the reason if the run stopped early, and the results that need attention, by cause.
-    With `is_over`, the actions to take are left out.
+    With `is_over`, the actions to take are left out; the rows of the causes in `listed` are too.
     """
     yield from stop_alert(report.stopped)
     names = words.result_names(report.plan)
     for group in results_by_cause(report, limit, is_over=is_over):
-        if not group.is_plain:
+        if group.cause in listed:
+            yield Note(f"{group.title}. The plan above lists them.")
+        elif not group.is_plain:
             yield _group_details(group, names, limit)
 
 

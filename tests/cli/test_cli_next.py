@@ -1,0 +1,155 @@
+"""The command that a command suggests next: it can be copied, and it works as it stands."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import PROGRAM, Done, Shell, finished, shop, to
+from sheetmaking import workbook_of
+
+from petsync.sandbox import Sandbox
+
+pytestmark = pytest.mark.slow
+
+
+def suggested(done: Done, title: str = "Next") -> list[str]:
+    """Return the words of the suggested command, which is the last line on stderr."""
+    line = next(line for line in reversed(done.err.splitlines()) if line.startswith(f"{title}: "))
+    program, *words = shlex.split(line.removeprefix(f"{title}: "))
+    assert program == "petsync"
+    return words
+
+
+def _edit(path: Path, cell: str, text: str) -> None:
+    from openpyxl import load_workbook
+
+    book = load_workbook(path)
+    book.worksheets[0][cell] = text
+    book.save(path)
+
+
+def test_a_whole_day_by_copying(shell: Shell, box: Sandbox) -> None:
+    """From the export on, each command names the next one, without --url, until the undo has
+    restored the store.
+    """
+    words = suggested(shell("export", "my pets.xlsx", *to(box)))
+    assert words == ["plan", "my pets.xlsx"]
+    _edit(Path("my pets.xlsx"), "B2", "Max")
+    planned = shell(*words)
+    assert planned.code == 0
+    asked = shell(*suggested(planned))
+    assert asked.code == 2
+    applied = shell(*suggested(asked))
+    assert applied.code == 0
+    assert box.pets()[0].name == "Max"
+    shown = shell(*suggested(applied, "To undo it"))
+    assert shown.code == 2
+    undone = shell(*suggested(shown))
+    assert undone.code == 0
+    assert box.pets() == shop()
+    assert suggested(undone, "To undo it")[0] == "undo"
+
+
+def test_options_are_repeated(shell: Shell, box: Sandbox) -> None:
+    """The next command repeats the options of the comparison and of every command, quoted; --url
+    only if its input does not name the store.
+    """
+    Path("-pets.csv").write_text("nr;name;status\n1;Max;available\n", "utf-8")
+    given = ["--state", "a folder", "--column", "nr=id", "--max-update", "50%", "--strict"]
+    planned = shell("plan", *given, *to(box), "--limit", 3, "--", "-pets.csv")
+    words = suggested(planned)
+    assert words[:2] == ["apply", "./-pets.csv"]
+    assert sorted(words[2:]) == sorted([*given, *to(box)])
+    asked = shell(*words)
+    assert sorted(suggested(asked)[2:]) == sorted([*given, *to(box), "--yes"])
+    applied = shell(*suggested(asked))
+    assert applied.code == 0
+    undo = suggested(applied, "To undo it")
+    assert undo[2:] == ["--state", "a folder"]
+    preview = shell(*undo, "--id", 1, "--format", "text")
+    assert suggested(preview)[2:] == ["--id", "1", "--state", "a folder"]
+    saved = shell(*undo, "-o", "undo.json")
+    assert suggested(saved) == ["apply", "undo.json", "--state", "a folder"]
+    assert shell(*suggested(saved), "--yes").code == 0
+    assert box.pets() == shop()
+
+
+def test_a_saved_plan_is_applied(shell: Shell, box: Sandbox) -> None:
+    """After a plan is saved, that file is applied; the file has the options."""
+    Path("new.csv").write_text("name,status\nMax,sold\n", "utf-8")
+    planned = shell("plan", "new.csv", *to(box), "--max-add", 5, "-o", "p.html", "-o", "plan.json")
+    assert suggested(planned) == ["apply", "plan.json"]
+    assert shell(*suggested(planned), "--yes").code == 0
+
+
+def test_mistakes_are_marked_then_listed(shell: Shell, box: Sandbox) -> None:
+    """A check with errors suggests a copy with marked cells, then a plan; a plan or a run with rows
+    that need fixing suggests a check.
+    """
+    workbook_of([["id", "name", "status"], ["1", "Max", "sold"], ["x", "Mia", "sold"]]).save(
+        "a.xlsx"
+    )
+    checked = shell("check", "a.xlsx", "--sheet", "Pets")
+    words = suggested(checked)
+    assert words == ["check", "a.xlsx", "--annotate", "a.marked.xlsx", "--sheet", "Pets"]
+    assert suggested(shell(*words)) == ["plan", "a.xlsx", "--sheet", "Pets"]
+    assert Path("a.marked.xlsx").exists()
+    applied = shell("apply", "a.xlsx", *to(box), "--yes")
+    assert suggested(applied) == ["check", "a.xlsx"]
+    assert suggested(shell("plan", "a.xlsx", *to(box))) == ["check", "a.xlsx"]
+
+
+def test_a_run_with_failures_is_resumed(shell: Shell, box: Sandbox) -> None:
+    """After failures, the run is finished with `petsync resume` and its id."""
+    Path("new.csv").write_text("id,name\n1,Max\n2,Mo\n", "utf-8")
+    box.break_with("drop_before=1,seed=3")
+    failed = shell("apply", "new.csv", *to(box), "--yes", "--max-failures", 1)
+    box.break_with(None)
+    if failed.code != 1:  # Nothing could be read, so no run started.
+        assert suggested(failed)[0] == "resume"
+        assert shell(*suggested(failed)).code == 0
+
+
+def test_the_job_begins_by_copying(shell: Shell, box: Sandbox) -> None:
+    """`petsync init` writes the address that it knows; then each command names the next one, up to
+    the first round.
+    """
+    assert shell("export", "catalogue.xlsx", *to(box)).code == 0
+    written = shell("init", *to(box))
+    assert f"It is for {box.url}" in written.err
+    assert suggested(written) == ["config", "check"]
+    checked = shell(*suggested(written))
+    assert suggested(checked)[:2] == ["reconcile", "petsync.toml"]
+    _edit(Path("catalogue.xlsx"), "B2", "Max")
+    tried = shell(*suggested(checked))
+    assert tried.code == 2
+    assert shell(*suggested(tried)).code == 0
+    assert box.pets()[0].name == "Max"
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--format", "json"], ["--format", "md"]])
+def test_programs_get_no_suggestion(shell: Shell, box: Sandbox, words: list[str]) -> None:
+    """With --json, and with a format for programs, nothing is suggested."""
+    Path("new.csv").write_text("id,name\n1,Max\n", "utf-8")
+    done = shell("plan", "new.csv", *to(box), *words)
+    assert done.code == 0
+    assert "Next: " not in done.err + done.out
+    assert "Next: " not in shell("export", "a.csv", *to(box), "--json").err
+
+
+def test_rows_are_listed_once(shell: Shell, box: Sandbox) -> None:
+    """If the plan and the report go to one reader, the report does not list the rows again that
+    need fixing; if only the report goes to a file, it does.
+    """
+    Path("a.csv").write_text("id,name\n1,Max\nx1,Mia\nx2,Mo\n", "utf-8")
+    words = ["apply", "a.csv", *to(box), "--yes"]
+    command = [*PROGRAM, *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    both = subprocess.run(command, text=True, **pipes).stdout
+    assert both.count("x1") == 1
+    assert "2 need fixing: errors in the sheet. The plan above lists them." in both
+    apart = finished(*words)
+    assert apart.err.count("x1") == apart.out.count("x1") == 1
