@@ -48,11 +48,12 @@ def test_plan_only_reads(shell: Shell, box: Sandbox) -> None:
 
 
 def test_text_goes_to_stdout(shell: Shell, box: Sandbox) -> None:
-    """The plan is on stdout; stderr is empty."""
+    """The plan is on stdout, and only the next command on stderr."""
     done = shell("plan", _sheet(CHANGED), *to(box))
     assert "name: Rex -> Max" in done.out
     assert "1 to add, 1 to change, 0 to delete" in done.out
-    assert done.err == ""
+    assert done.err.startswith("Next: petsync apply ")
+    assert done.err.count("\n") == 1
 
 
 def test_saved_plan_is_what_json_prints(shell: Shell, box: Sandbox) -> None:
