@@ -83,6 +83,8 @@ class Folder:
         Path("arrivals.csv").write_text("name,status\nAda,sold\nBo,pending\n", "utf-8")
         rows = [["Tiername", "Zustand", "tags"], ["Ada", "sold", "calm"], ["Bo", "pending", None]]
         workbook_of(rows).save("arrivals.xlsx")
+        rows = [["id", "Tiername", "Bild-Adressen"], ["1", "Rex 3", None]]
+        workbook_of(rows).save("katalog.xlsx")
         Path("photos").mkdir()
         shutil.copy(sample_data() / "images" / "1001-bella.png", "photos/1.png")
         shutil.copy(sample_data() / "images" / "1002-zoe.jpg", "photos/2-front.jpg")
