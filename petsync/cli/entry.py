@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ from petsync.errors import InterruptedRunError
 __all__ = ["cli", "main"]
 
 
+_M_MMAP_THRESHOLD, _LARGE = -3, 2 * 2**20
+"""The option of glibc's mallopt(3), and the size in bytes from which blocks are mapped."""
 _INTERRUPTED_CODES = (INTERRUPTED, InterruptedRunError.exit_code)
 _EPILOG = """
 \b
@@ -108,6 +111,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         with signals.interruptible():
             try:
+                _map_large_blocks()
                 prepare_streams()
                 code = cli.main(arguments, "petsync", standalone_mode=False, obj=context)
                 sys.stdout.flush()
@@ -122,6 +126,16 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         # Interrupted again while an error is printed: end at once.
         os._exit(INTERRUPTED if code is None else code)
     sys.exit(code)
+
+
+def _map_large_blocks() -> None:
+    """Let glibc return each large block to the system when it is freed.
+
+    By default, glibc keeps freed blocks of up to 32 MiB that lie between others: a tenth of the
+    peak memory at a million pets. Without glibc, this does nothing.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
 def _report_error(

@@ -160,3 +160,26 @@ def test_an_interrupt_during_the_announcement_of_another_is_not_lost(
                 interrupts += 1
     assert interrupts == 2
     assert printed == [b"\nStopping\n"]
+
+
+def test_large_blocks_are_mapped() -> None:
+    """A command returns freed columns to the system, even after larger ones were freed."""
+    code = (
+        "import ctypes\n"
+        "from petsync.cli.entry import main\n"
+        "class Info(ctypes.Structure):\n"
+        "    _fields_ = [(str(n), ctypes.c_size_t) for n in range(10)]\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.mallinfo2.restype = Info\n"
+        "libc.malloc.restype = ctypes.c_void_p\n"
+        "try:\n"
+        "    main(['--version'])\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "libc.free(ctypes.c_void_p(libc.malloc(30 << 20)))\n"
+        "before = getattr(libc.mallinfo2(), '3')\n"
+        "libc.malloc(3 << 20)\n"
+        "print(getattr(libc.mallinfo2(), '3') - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "1"
