@@ -149,6 +149,23 @@ def test_a_saved_plan_is_not_used_up(store: Store, box: Sandbox, tmp_path: Path)
         rehearse(store, file)
 
 
+def test_a_folder_and_its_saved_plan(store: Store, box: Sandbox, tmp_path: Path) -> None:
+    """A folder of files is rehearsed like its plan in Parquet, without a second plan."""
+    folder, file = tmp_path / "big", tmp_path / "plan.parquet"
+    folder.mkdir()
+    (folder / "one.csv").write_text("id,name\n1,Max\n", "utf-8")
+    store.plan(folder).save(file)
+    for source in (folder, str(folder / "*.csv"), file):
+        rehearsal = rehearse(store, source)
+        assert rehearsal.report.counts["applied"] == 1
+        assert _pets(rehearsal.after)[1].name == "Max"
+        assert rehearsal.again is None
+        assert "one file" in rehearsal.why_not_again
+    with pytest.raises(SettingsError):
+        rehearse(store, file, delete_missing=True)
+    assert box.pets() == _shop(box.profile)
+
+
 def test_a_plan_whose_sheet_is_gone(store: Store, tmp_path: Path) -> None:
     """A plan whose sheet is missing or changed is rehearsed without a second plan, and the reason
     is given.

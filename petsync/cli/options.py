@@ -552,15 +552,15 @@ def must_be_one_file(sheet: Path | str) -> None:
     """Raise UsageError for a sheet in several files, and for an address."""
     if isinstance(sheet, str):
         raise click.UsageError(
-            f"{sheet} is an address, which only `plan` and `apply` read. Name a workbook or a CSV "
-            "file on this machine."
+            f"{sheet} is an address, which only `plan`, `apply` and `rehearse` read. Name a "
+            "workbook or a CSV file on this machine."
         )
     if is_in_parts(sheet):
         if not sheet.exists() and not has_wildcards(sheet):
             raise click.UsageError(f"{sheet}: there is no such file.")
         raise click.UsageError(
-            f"{sheet} is a folder, a pattern or a Parquet file, which only `plan` and `apply` read "
-            "as a sheet. Name a workbook or a CSV file."
+            f"{sheet} is a folder, a pattern or a Parquet file, which only `plan`, `apply` and "
+            "`rehearse` read as a sheet. Name a workbook or a CSV file."
         )
 
 

@@ -725,8 +725,10 @@ def _rehearse(
             plan = _load_plan(store, Path(source))
             _protect_sheet(plan, written)
             snapshot = store.snapshot()
+        elif is_in_parts(source):
+            plan, _ = plan_from_sheet(store, source, compare_options, show_lookups)
+            snapshot = store.snapshot()
         else:
-            must_be_one_file(source)
             snapshot, sheet = read_inputs(store, source, compare_options)
             plan = store.plan(
                 sheet, snapshot=snapshot, on_progress=show_lookups, **compare_options.planning

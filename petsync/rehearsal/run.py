@@ -18,7 +18,7 @@ from petsync._extras import needs_extra
 from petsync._files import is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync.apply.options import ApplyOptions
-from petsync.apply.planfile import load_plan
+from petsync.apply.planfile import is_plan_file, load_plan
 from petsync.client import auth
 from petsync.client.session import Session
 from petsync.errors import InterruptedRunError, SettingsError
@@ -321,8 +321,7 @@ _NO_SHEET = (
     "the plan"
 )
 _IN_PARTS = (
-    "a folder, a pattern or a Parquet file cannot be rehearsed as a sheet, so "
-    "the pets were compared only with the plan"
+    "only a sheet in one file gets a second plan, so the pets were compared only with the plan"
 )
 _UNDO = "the plan is an undo and has no sheet, so the pets were compared only with the plan"
 
@@ -363,12 +362,12 @@ def rehearse(
 ) -> Rehearsal:
     """Apply the plan to a copy of the store on this machine, and return the result.
 
-    `plan` is a Plan, the path of a saved plan (`.json`), or anything that `store.plan` accepts,
-    with its `options`. petsync only reads from the store, and the plan can still be applied.
-    `sheet` is the sheet of a Plan, by default the file from which it was made. With a `snapshot`,
-    the store's pets are not listed again. `faults` makes requests to the copy fail during the run,
-    in the syntax of `petsync serve --faults`; with `concurrency` 1, the same `seed` makes the same
-    requests fail. `keep` is a new file for the resulting copy, for `petsync serve --db`.
+    `plan` is a Plan, the path of a saved plan (`.json` or `.parquet`), or anything that
+    `store.plan` accepts, with its `options`. petsync only reads from the store, and the plan can
+    still be applied. `sheet` is the sheet of a Plan, by default the file from which it was made.
+    With a `snapshot`, the store's pets are not listed again. `faults` makes requests to the copy
+    fail during the run, in the syntax of `petsync serve --faults`; with `concurrency` 1, the same
+    `seed` makes the same requests fail. `keep` is a new file for the resulting copy, for `petsync serve --db`.
 
     A plan that the guard refuses is rehearsed too; the result contains the refusal. Raises
     PlanError for a plan of another store or a plan file that cannot be read, StalePlanError for a
@@ -380,7 +379,7 @@ def rehearse(
     ApplyOptions(concurrency=concurrency)
     broken = specification(faults, seed)
     path = None if keep is None else must_be_new(Path(keep))
-    if isinstance(plan, str | Path) and Path(plan).suffix.lower() == ".json":
+    if isinstance(plan, str | Path) and is_plan_file(plan):
         plan = load_plan(plan)
     given: dict[str, Any] = {**options, **({"strict": True} if strict else {})}
     if guard is not NO_GUARD:
@@ -426,7 +425,9 @@ def _of_sheet(
     sheet: Sheet | pd.DataFrame | str | Path,
     snapshot: Snapshot | None,
     options: dict[str, Any],
-) -> tuple[Plan, Sheet, StoreCopy]:
+) -> tuple[Plan, Sheet | None, StoreCopy]:
+    if isinstance(sheet, str | Path) and is_in_parts(sheet):
+        return _of_plan(store, store.plan(sheet, **options), None, snapshot, {})
     now = store.snapshot() if snapshot is None else snapshot
     statuses = unique_texts(now.rows, "status")
     read = store.aio.read(sheet, known_statuses=statuses)

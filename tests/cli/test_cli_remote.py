@@ -419,7 +419,7 @@ def test_what_an_address_is() -> None:
 
 
 def test_the_command_line_takes_addresses(box: Sandbox, shell: Shell, tmp_path: Path) -> None:
-    """export, plan and apply take addresses; check, rehearse and upload say that they do not, and
+    """export, plan, rehearse and apply take addresses; check and upload say that they do not, and
     a plan of an address is applied after it was saved.
     """
     address, url = f"file://{tmp_path}/big", ("--url", box.url)
@@ -432,10 +432,11 @@ def test_the_command_line_takes_addresses(box: Sandbox, shell: Shell, tmp_path: 
     saved = shell("plan", f"{address}/*.parquet", "-o", "plan.html", "--why", "2", *url)
     assert saved.code == 64
     assert "Mia II" in shell("plan", f"{address}/*.parquet", "--why", "2", *url).out
+    assert "2 applied" in shell("rehearse", address, *url).out
     assert shell("apply", "plan.json", "--yes", *url).code == 0
     assert shell("apply", f"{address}/*.parquet", "--yes", *url).code == 0
     assert shell("plan", address, "--exit-code", *url).code == 0
-    for command in ("check", "rehearse", "upload"):
+    for command in ("check", "upload"):
         done = shell(command, address, *url)
         assert done.code == 64
         assert f"{address} is an address" in words(done.err)

@@ -349,12 +349,12 @@ def test_there_may_be_more_parts_than_open_files(box: Sandbox, tmp_path: Path) -
 
 
 def test_commands_that_take_no_folder_say_so(box: Sandbox, shell: Shell) -> None:
-    """check and rehearse need a sheet in one file; an export to a folder has no file extension."""
+    """check needs a sheet in one file; an export to a folder has no file extension."""
     shell("export", "big", "--format", "parquet", "--url", box.url)
-    for command in (("check", "big"), ("rehearse", "big", "--url", box.url)):
-        done = shell(*command)
-        assert done.code == 64
-        assert "only `plan` and `apply` read as a sheet" in done.err.replace("\n", " ")
+    done = shell("check", "big")
+    assert done.code == 64
+    assert "only `plan`, `apply` and `rehearse` read as a sheet" in done.err.replace("\n", " ")
+    assert shell("rehearse", "big", "--url", box.url).code == 0
     done = shell("export", "b.parquet", "--format", "parquet", "--url", box.url)
     assert "leave out .parquet" in done.err
     assert not Path("b.parquet").exists()
