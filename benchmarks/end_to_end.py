@@ -6,7 +6,8 @@ A small server in its own process answers every query with the same list of pets
 in each format. In the CSV file and the workbook, 1 % of the names are edited, and `plan` compares
 them with the store. A two-way job has an export as its sheet; its second round, in sync, is
 measured. At the end, `apply` makes the 1,000 changes of a saved plan with its defaults, in a
-durable sandbox of 10,000 pets. All files are in TMPDIR.
+durable sandbox of 10,000 pets; and a job of 100,000 pets with ten kept versions of its sheet runs
+in sync, beside a plan of that sheet, five times in turn. All files are in TMPDIR.
 
 Each command is a new process: its time by the clock, its processor time, and its peak resident
 memory are printed beside F, the floor of the same list in benchmarks/load.py. Peaks are of whole
@@ -55,6 +56,10 @@ GROWTH, MAX_ROWS = 1.05, 1_000_000
 SETTINGS = "[service]\nmax_answer_mb = 10_000\n"
 STORED, EDITED = 10_000, 1_000
 """The pets of the sandbox for `apply`, and how many of them it changes."""
+AGREED, VERSIONS, TURNS, MOST = 100_000, 10, 5, 1.5
+"""The pets and kept versions of the job in sync, how often it runs, and the most time beside a plan
+of its sheet.
+"""
 JOB = '[jobs.pets]\nmode = "two-way"\nsheet = "{sheet}"\nurl = "{url}"\n'
 
 
@@ -79,6 +84,8 @@ def main(sizes: list[int]) -> None:
         show_growth(seconds)
     with tempfile.TemporaryDirectory(prefix="petsync-bench-") as folder:
         apply(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="petsync-bench-") as folder:
+        reconcile(Path(folder))
 
 
 def show_growth(seconds: Mapping[str, Mapping[int, float]]) -> None:
@@ -147,6 +154,40 @@ def apply(folder: Path) -> None:
         f"{'apply':22}{cost.seconds:9.2f}{'':7}{cost.processor:11.2f}{'':7}"
         f"{cost.peak / 2**20:10,.0f}  {EDITED / cost.seconds:,.0f} changes a second"
     )
+
+
+def reconcile(folder: Path) -> None:
+    """Print the cost of a round in sync with many kept versions, and of a plan of its sheet."""
+    seed, sheet = folder / "pets.json", folder / "pets.csv"
+    (folder / "petsync.toml").write_text(SETTINGS)
+    apart(write_answer, seed, AGREED)
+    with server(seed) as url:
+        run(folder, "export", "pets.csv", "--url", url)
+        (folder / "jobs.toml").write_text(JOB.format(sheet="pets.csv", url=url) + SETTINGS)
+        job = "reconcile", "jobs.toml", "--state", "state"
+        for number in range(VERSIONS):
+            run(folder, *job)
+            apart(edit, sheet, str(100 + number))
+        run(folder, *job)
+        run(folder, "export", "plan.csv", "--url", url)
+        turns = [
+            (run(folder, *job), run(folder, "plan", "plan.csv", "--url", url)) for _ in range(TURNS)
+        ]
+    rounds, plans = zip(*turns, strict=True)
+    print(f"\n{AGREED:,} pets in sync, {VERSIONS} kept versions, least of {TURNS}")
+    costs = [
+        (
+            min(cost.seconds for cost in each),
+            min(cost.processor for cost in each),
+            max(cost.peak for cost in each),
+        )
+        for each in (rounds, plans)
+    ]
+    for name, (seconds, processor, peak) in zip(("reconcile", "plan"), costs, strict=True):
+        print(f"{name:22}{seconds:9.2f}{'':7}{processor:11.2f}{'':7}{peak / 2**20:10,.0f}")
+    ratio = costs[0][0] / costs[1][0]
+    verdict = "met" if ratio <= MOST else "NOT MET"
+    print(f"{'reconcile / plan':22}{ratio:9.2f}  at most {MOST}: {verdict}")
 
 
 def run(folder: Path, *command: str, expected: str = "") -> Cost:

@@ -367,7 +367,8 @@ def rehearse(
     still be applied. `sheet` is the sheet of a Plan, by default the file from which it was made.
     With a `snapshot`, the store's pets are not listed again. `faults` makes requests to the copy
     fail during the run, in the syntax of `petsync serve --faults`; with `concurrency` 1, the same
-    `seed` makes the same requests fail. `keep` is a new file for the resulting copy, for `petsync serve --db`.
+    `seed` makes the same requests fail. `keep` is a new file for the resulting copy, for
+    `petsync serve --db`.
 
     A plan that the guard refuses is rehearsed too; the result contains the refusal. Raises
     PlanError for a plan of another store or a plan file that cannot be read, StalePlanError for a
