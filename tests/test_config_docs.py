@@ -8,7 +8,6 @@ import subprocess
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -18,7 +17,7 @@ from test_config import ENVIRON, uncommented
 from test_config_mistakes import MISTAKES, Mistake
 
 from petsync.config.load import load
-from petsync.config.model import OPTIONS, Option
+from petsync.config.model import OPTIONS
 from petsync.config.schedule import on_calendar
 from petsync.config.tools import example, schema, schema_text
 
@@ -72,13 +71,6 @@ def test_the_documents_have_no_mistake(tmp_path: Path) -> None:
     assert whole
     for block in whole:
         assert load(file_with(tmp_path, block), {}).jobs
-
-
-def test_a_schema_without_the_source() -> None:
-    """An option whose docstring cannot be read, as in bytecode alone, has an empty description."""
-    schema: dict[str, Any] = {}
-    Option(default="5", example="60", also=())(schema)
-    assert schema == {"description": "", "default": 5, "examples": [60]}
 
 
 def test_systemd_comes_at_the_times_of_cron() -> None:

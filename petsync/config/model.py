@@ -91,9 +91,7 @@ __all__ = [
 class Table(BaseModel):
     """A table of petsync.toml; its title is its header."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     @classmethod
     def header(cls) -> str:
@@ -107,7 +105,7 @@ class Option:
 
     table: str = ""
     name: str = ""
-    meaning: str = ""
+    meaning: str
     words: str = ""
     """A description of its values."""
     default: str
@@ -121,25 +119,24 @@ class Option:
     """What is secret in its value; see Kind."""
 
     def __call__(self, schema: dict[str, Any]) -> None:
-        """Add the default, if it is a value, and the example to the option's JSON Schema."""
+        """Add the default, if it is a value, the meaning and the example to the JSON Schema."""
         default = toml_value(self.default)
         schema |= {"default": default} if default is not None else {}
-        # pydantic reads the docstrings from the source, which is missing if only bytecode is
-        # installed.
-        schema["description"] = " ".join(schema.get("description", "").split())
+        schema["description"] = self.meaning
         schema["examples"] = [toml_value(self.example)]
 
 
-def option(example: str, default: Any = None, *, usual: str | None = None, also: str = "") -> Any:
-    """Return the field of an option; its docstring is its meaning. A required one has `...` as its
-    `default`.
+def option(
+    meaning: str, example: str, default: Any = None, *, usual: str | None = None, also: str = ""
+) -> Any:
+    """Return the field of an option. A required one has `...` as its `default`.
 
     `example` is a value as TOML. `usual` is a phrase for a default that is not a value of TOML.
     `also` are wrong names that users may try.
     """
     if usual is None:
         usual = "" if default in (None, ..., "") else json.dumps(default, default=str)
-    notes = Option(example=example, default=usual, also=tuple(also.split()))
+    notes = Option(meaning=meaning, example=example, default=usual, also=tuple(also.split()))
     return Field(default, json_schema_extra=notes)
 
 
@@ -242,143 +239,224 @@ class StoreOptions(Table):
     """The options that both the top and a job have."""
 
     url: Url = option(
-        '"https://shop.example/v2"', "", also="address service_url server host endpoint base_url"
+        "The service's address.",
+        '"https://shop.example/v2"',
+        "",
+        also="address service_url server host endpoint base_url",
     )
-    """The service's address."""
-    profile: Annotated[str, choice(*PROFILES)] = option('"live"', "standard")
-    """How the service behaves (profiles.md)."""
-    allow_http: Hosts = option('["shop.internal"]', (), usual="[]")
-    """Hosts that may receive secrets over plain http."""
-    timeout: Seconds = option("60", 30.0)
-    """How many seconds to wait for an answer."""
+    profile: Annotated[str, choice(*PROFILES)] = option(
+        "How the service behaves (profiles.md).", '"live"', "standard"
+    )
+    allow_http: Hosts = option(
+        "Hosts that may receive secrets over plain http.", '["shop.internal"]', (), usual="[]"
+    )
+    timeout: Seconds = option("How many seconds to wait for an answer.", "60", 30.0)
     service: Annotated[dict[str, Any], Inner(Service, given)] = option(
-        '{ statuses = ["available", "pending", "sold", "adopted"] }', {}, usual=""
+        "Fields of the profile with values of your own (profiles.md).",
+        '{ statuses = ["available", "pending", "sold", "adopted"] }',
+        {},
+        usual="",
     )
-    """Fields of the profile with values of your own (profiles.md)."""
     columns: dict[Header, ColumnName] = option(
-        '{ Tiername = "name" }', {}, usual="", also="mapping headers"
+        "The column that each of your own headers stands for.",
+        '{ Tiername = "name" }',
+        {},
+        usual="",
+        also="mapping headers",
     )
-    """The column that each of your own headers stands for."""
     auth: Annotated[dict[str, str], Inner(Auth, given)] = option(
-        '{ token_url = "https://login.example/token" }', {}, usual=""
+        "Where to sign in, if the service does not publish this (sign-in.md).",
+        '{ token_url = "https://login.example/token" }',
+        {},
+        usual="",
     )
-    """Where to sign in, if the service does not publish this (sign-in.md)."""
 
 
 class TopOptions(StoreOptions):
     """Every command reads these options. Except for `state`, they are also defaults of the jobs."""
 
-    state: FilePath = option('"/var/lib/petsync"', Path(".petsync"), also="state_dir state_folder")
-    """The state folder: the journal, and in `reconcile/` the values both sides last agreed on, the
-    history and the waiting plans.
-    """
+    state: FilePath = option(
+        "The state folder: the journal, and in `reconcile/` the values both sides last agreed on,"
+        " the history and the waiting plans.",
+        '"/var/lib/petsync"',
+        Path(".petsync"),
+        also="state_dir state_folder",
+    )
 
 
 class GuardOptions(Table, title="jobs.NAME.guard"):
     """A round's limits on each side. A plan that exceeds one waits for approval or is refused."""
 
-    max_delete: Maximum = option("25", Guard().max_delete, usual='"10%"', also="max_deletes delete")
-    """The maximum number of deletions."""
-    max_update: Maximum = option(
-        '"50%"', Guard().max_update, usual='"30%"', also="max_updates update max_change"
+    max_delete: Maximum = option(
+        "The maximum number of deletions.",
+        "25",
+        Guard().max_delete,
+        usual='"10%"',
+        also="max_deletes delete",
     )
-    """The maximum number of changed pets."""
+    max_update: Maximum = option(
+        "The maximum number of changed pets.",
+        '"50%"',
+        Guard().max_update,
+        usual='"30%"',
+        also="max_updates update max_change",
+    )
     max_add: Maximum = option(
+        "The maximum number of new pets.",
         "500",
         Guard().max_add,
         usual="50%, or 100 if that is more; no limit in an empty store or sheet",
         also="max_adds add",
     )
-    """The maximum number of new pets."""
-    allow_empty: Flag = option("true", False)
-    """Whether to accept an empty sheet, or a plan that deletes everything."""
-    sentinels: PetIds = option("[1001]", (), usual="none", also="sentinel")
-    """Pets that must exist and must not change; otherwise the round does nothing."""
+    allow_empty: Flag = option(
+        "Whether to accept an empty sheet, or a plan that deletes everything.", "true", False
+    )
+    sentinels: PetIds = option(
+        "Pets that must exist and must not change; otherwise the round does nothing.",
+        "[1001]",
+        (),
+        usual="none",
+        also="sentinel",
+    )
 
 
 class JobOptions(StoreOptions, title="jobs.NAME"):
     """A job: one source of rows, and how to keep it in agreement with the store."""
 
-    mode: Annotated[Mode, choice(*MODES)] = option('"two-way"', ..., also="direction type")
-    """Which side leads. `push`: the sheet. `pull`: the store; nothing is sent to it. `two-way`:
-    both are merged. `check`: nothing is changed, differences are reported.
-    """
-    sheet: SheetPath | None = option(
-        '"catalogue.xlsx"', also="file path workbook source spreadsheet csv excel"
+    mode: Annotated[Mode, choice(*MODES)] = option(
+        "Which side leads. `push`: the sheet. `pull`: the store; nothing is sent to it. `two-"
+        "way`: both are merged. `check`: nothing is changed, differences are reported.",
+        '"two-way"',
+        ...,
+        also="direction type",
     )
-    """The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt; or a folder of files, or a pattern
-    such as `big/*.parquet`, also at an address such as `s3://bucket/big` (only in push and check).
-    A job has exactly one of `sheet`, `folder`, `query` and `query_file`.
-    """
+    sheet: SheetPath | None = option(
+        "The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt; or a folder of files, or a pattern "
+        "such as `big/*.parquet`, also at an address such as `s3://bucket/big` (only in push and "
+        "check). A job has exactly one of `sheet`, `folder`, `query` and `query_file`.",
+        '"catalogue.xlsx"',
+        also="file path workbook source spreadsheet csv excel",
+    )
     tab: Text | None = option(
+        "The worksheet to read; only with `sheet` or `folder`.",
         '"Pets"',
         usual="that of the last round or of the export, else the first",
         also="worksheet sheet_name",
     )
-    """The worksheet to read; only with `sheet` or `folder`."""
-    encoding: Encoding | None = option('"cp1252"', usual="utf-8", also="charset codepage")
-    """The encoding of CSV files without a byte order mark; only with `sheet` or `folder`."""
-    folder: FilePath | None = option('"inbox"', also="dir directory")
-    """A folder of sheets. Each sheet is reconciled separately."""
-    files: Text = option('"*.csv"', "*", also="pattern glob")
-    """The pattern that a file name in the folder must match."""
-    query: Text = option('"SELECT id, name, status FROM pets"', "", also="sql select")
-    """An SQL query to the `database`; its rows are the sheet. Only in push and check."""
-    query_file: FilePath | None = option('"pets.sql"', also="sql_file")
-    """A file with an SQL query."""
-    database: Database | None = option('"${CATALOGUE_DB}"', also="db dsn connection")
-    """The SQLAlchemy URL of the database. Take a password in it from the environment."""
-    enabled: Flag = option("false", True, also="active disabled")
-    """Whether the job runs when `--job` does not name it."""
+    encoding: Encoding | None = option(
+        "The encoding of CSV files without a byte order mark; only with `sheet` or `folder`.",
+        '"cp1252"',
+        usual="utf-8",
+        also="charset codepage",
+    )
+    folder: FilePath | None = option(
+        "A folder of sheets. Each sheet is reconciled separately.", '"inbox"', also="dir directory"
+    )
+    files: Text = option(
+        "The pattern that a file name in the folder must match.",
+        '"*.csv"',
+        "*",
+        also="pattern glob",
+    )
+    query: Text = option(
+        "An SQL query to the `database`; its rows are the sheet. Only in push and check.",
+        '"SELECT id, name, status FROM pets"',
+        "",
+        also="sql select",
+    )
+    query_file: FilePath | None = option("A file with an SQL query.", '"pets.sql"', also="sql_file")
+    database: Database | None = option(
+        "The SQLAlchemy URL of the database. Take a password in it from the environment.",
+        '"${CATALOGUE_DB}"',
+        also="db dsn connection",
+    )
+    enabled: Flag = option(
+        "Whether the job runs when `--job` does not name it.", "false", True, also="active disabled"
+    )
     token: SecretText | None = option(
-        '"${SHOP_TOKEN}"', usual="`PETSYNC_TOKEN`", also="access_token bearer"
+        "An access token.", '"${SHOP_TOKEN}"', usual="`PETSYNC_TOKEN`", also="access_token bearer"
     )
-    """An access token."""
     api_key: SecretText | None = option(
-        '"${SHOP_API_KEY}"', usual="`PETSYNC_API_KEY`", also="apikey key"
+        "An API key.", '"${SHOP_API_KEY}"', usual="`PETSYNC_API_KEY`", also="apikey key"
     )
-    """An API key."""
-    client_id: Text = option('"nightly"', "", usual="`PETSYNC_CLIENT_ID`")
-    """The client id with which this job signs in; needs `client_secret`."""
+    client_id: Text = option(
+        "The client id with which this job signs in; needs `client_secret`.",
+        '"nightly"',
+        "",
+        usual="`PETSYNC_CLIENT_ID`",
+    )
     client_secret: SecretText | None = option(
-        '"${SHOP_CLIENT_SECRET}"', usual="`PETSYNC_CLIENT_SECRET`", also="secret password"
+        "The secret of `client_id`.",
+        '"${SHOP_CLIENT_SECRET}"',
+        usual="`PETSYNC_CLIENT_SECRET`",
+        also="secret password",
     )
-    """The secret of `client_id`."""
-    statuses: Texts = option('["available", "pending"]', (), usual="all", also="status scope")
-    """The scope of the job in the store: pets with one of these statuses."""
-    tags: Texts = option('["shop"]', (), usual="all", also="tag")
-    """The scope of the job in the store: pets with one of these tags."""
-    delete_missing: Flag = option("true", False, also="delete deletes prune")
-    """Whether to delete what is missing on the other side: in the store (push, two-way) and in the
-    sheet (pull, two-way).
-    """
+    statuses: Texts = option(
+        "The scope of the job in the store: pets with one of these statuses.",
+        '["available", "pending"]',
+        (),
+        usual="all",
+        also="status scope",
+    )
+    tags: Texts = option(
+        "The scope of the job in the store: pets with one of these tags.",
+        '["shop"]',
+        (),
+        usual="all",
+        also="tag",
+    )
+    delete_missing: Flag = option(
+        "Whether to delete what is missing on the other side: in the store (push, two-way) and in"
+        " the sheet (pull, two-way).",
+        "true",
+        False,
+        also="delete deletes prune",
+    )
     match_on: Annotated[
         tuple[Annotated[Column, choice(*MATCHABLE)], ...],
         Listed(words=f"a list of {', '.join(MATCHABLE)}"),
-    ] = option('["name"]', (), usual="none", also="match match_by")
-    """The columns by which to find the pet of a row without an id."""
+    ] = option(
+        "The columns by which to find the pet of a row without an id.",
+        '["name"]',
+        (),
+        usual="none",
+        also="match match_by",
+    )
     on_conflict: Annotated[_Winner, choice(*get_args(_Winner))] = option(
-        '"store"', "ask", also="conflict conflicts winner"
+        "Which value to use for a field that both sides changed; only in two-way. `ask`: keep "
+        "both until a person decides. `store`, `sheet`: the value of that side.",
+        '"store"',
+        "ask",
+        also="conflict conflicts winner",
     )
-    """Which value to use for a field that both sides changed; only in two-way. `ask`: keep both
-    until a person decides. `store`, `sheet`: the value of that side.
-    """
-    strict: Flag = option("true", False)
-    """Whether an error in the sheet stops the job; if not, only its row is left out."""
+    strict: Flag = option(
+        "Whether an error in the sheet stops the job; if not, only its row is left out.",
+        "true",
+        False,
+    )
     concurrency: Annotated[int, whole_number(1, 128)] = option(
-        "4", 16, also="threads workers parallel"
+        "The maximum number of changes at the same time.", "4", 16, also="threads workers parallel"
     )
-    """The maximum number of changes at the same time."""
-    rate: Rate | None = option('"20/s"', usual="no limit", also="rate_limit max_rate")
-    """The maximum number of requests per second."""
-    verify: Flag = option("false", True)
-    """Whether to read each changed pet again and compare."""
-    max_failures: Annotated[int, whole_number(0)] | None = option("20", usual="no limit")
-    """Stop the round after more failed changes than this; the next round does the rest."""
-    schedule: Cron = option('"0 2 * * *"', "", usual="none", also="cron every interval when at")
-    """When the job is due: a cron expression with five fields, in local time. `--every`, `petsync
-    config schedule` and the history use it.
-    """
+    rate: Rate | None = option(
+        "The maximum number of requests per second.",
+        '"20/s"',
+        usual="no limit",
+        also="rate_limit max_rate",
+    )
+    verify: Flag = option("Whether to read each changed pet again and compare.", "false", True)
+    max_failures: Annotated[int, whole_number(0)] | None = option(
+        "Stop the round after more failed changes than this; the next round does the rest.",
+        "20",
+        usual="no limit",
+    )
+    schedule: Cron = option(
+        "When the job is due: a cron expression with five fields, in local time. `--every`, "
+        "`petsync config schedule` and the history use it.",
+        '"0 2 * * *"',
+        "",
+        usual="none",
+        also="cron every interval when at",
+    )
     guard: Annotated[Guard, Inner(GuardOptions, lambda table: Guard(**given(table)))] = Guard()
 
     @property
@@ -390,28 +468,55 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
 class Template(Table, title="notify.templates.EVENT"):
     """Your own text for a notice."""
 
-    title: Plain = option('"petsync: $job $status"', "", usual="petsync's own", also="subject")
-    """The title. It may contain placeholders such as `$job` and `$status` (notifications.md)."""
-    body: Plain = option('"$problem"', "", usual="petsync's own", also="text message")
-    """The text. It may contain the same placeholders."""
+    title: Plain = option(
+        "The title. It may contain placeholders such as `$job` and `$status` (notifications.md).",
+        '"petsync: $job $status"',
+        "",
+        usual="petsync's own",
+        also="subject",
+    )
+    body: Plain = option(
+        "The text. It may contain the same placeholders.",
+        '"$problem"',
+        "",
+        usual="petsync's own",
+        also="text message",
+    )
 
 
 class Notify(Table, title="notify"):
     """Who is notified, and of what."""
 
-    urls: Secrets = option('["${PETSYNC_NOTIFY}"]', (), usual="none", also="url to targets apprise")
-    """Where to send notices: apprise URLs (notifications.md). They contain secrets, so take them
-    from variables.
-    """
+    urls: Secrets = option(
+        "Where to send notices: apprise URLs (notifications.md). They contain secrets, so take "
+        "them from variables.",
+        '["${PETSYNC_NOTIFY}"]',
+        (),
+        usual="none",
+        also="url to targets apprise",
+    )
     on: Annotated[
         tuple[Annotated[Event, choice(*EVENTS)], ...],
         Listed(words=f"a list of {', '.join(EVENTS)}", least=0),
-    ] = option('["failure", "recovery", "waiting"]', EVENTS, also="events when")
-    """The events to send notices about."""
-    digest: Clock = option('"06:30"', time(7, 0), usual='"07:00"')
-    """The time of day from which the daily digest is sent."""
-    remind: Duration = option('"12h"', 86_400.0, usual='"24h"', also="repeat reminder")
-    """The time after which to repeat a notice about a problem that continues."""
+    ] = option(
+        "The events to send notices about.",
+        '["failure", "recovery", "waiting"]',
+        EVENTS,
+        also="events when",
+    )
+    digest: Clock = option(
+        "The time of day from which the daily digest is sent.",
+        '"06:30"',
+        time(7, 0),
+        usual='"07:00"',
+    )
+    remind: Duration = option(
+        "The time after which to repeat a notice about a problem that continues.",
+        '"12h"',
+        86_400.0,
+        usual='"24h"',
+        also="repeat reminder",
+    )
     templates: dict[
         Annotated[Event, replace(choice(*EVENTS), is_filled=False)],
         Annotated[tuple[str, str], Inner(Template, lambda table: (table.title, table.body))],
@@ -422,26 +527,34 @@ class ReportOptions(Table, title="report"):
     """The report of each round."""
 
     folder: FilePath | None = option(
-        '"reports"', usual="`reconcile/reports` in the state folder", also="path dir directory"
+        "The folder for the reports, as HTML and JSON.",
+        '"reports"',
+        usual="`reconcile/reports` in the state folder",
+        also="path dir directory",
     )
-    """The folder for the reports, as HTML and JSON."""
-    keep: Annotated[int, whole_number(0)] = option("30", 90)
-    """How many reports of each job to keep; 0 for all."""
+    keep: Annotated[int, whole_number(0)] = option(
+        "How many reports of each job to keep; 0 for all.", "30", 90
+    )
 
 
 class Log(Table, title="log"):
     """The log."""
 
-    format: Annotated[_Format, choice(*get_args(_Format))] = option('"json"', "text")
-    """Text lines or JSON lines."""
-    level: Annotated[_Level, choice(*get_args(_Level))] | None = option(
-        '"warning"', usual='"info" or "warning"'
+    format: Annotated[_Format, choice(*get_args(_Format))] = option(
+        "Text lines or JSON lines.", '"json"', "text"
     )
-    """The lowest level that is logged: by default `"warning"` for text on standard error if neither
-    `-v` nor `--every` is given, otherwise `"info"`.
-    """
-    file: FilePath | None = option('"petsync.log"', usual="none", also="path filename")
-    """The log file; without it, standard error."""
+    level: Annotated[_Level, choice(*get_args(_Level))] | None = option(
+        'The lowest level that is logged: by default `"warning"` for text on standard error if '
+        'neither `-v` nor `--every` is given, otherwise `"info"`.',
+        '"warning"',
+        usual='"info" or "warning"',
+    )
+    file: FilePath | None = option(
+        "The log file; without it, standard error.",
+        '"petsync.log"',
+        usual="none",
+        also="path filename",
+    )
 
     @property
     def least(self) -> str:
@@ -457,21 +570,31 @@ class Log(Table, title="log"):
 class Metrics(Table, title="metrics"):
     """Metrics for Prometheus."""
 
-    textfile: FilePath | None = option('"petsync.prom"', usual="none", also="file path")
-    """The file for node_exporter's textfile collector; its name ends in .prom."""
-    listen: Listen = option('"127.0.0.1:9464"', "", usual="nowhere", also="port address bind")
-    """The address at which `petsync reconcile --every` serves metrics."""
-    public: Flag = option("true", False)
-    """Whether `listen` may be an address that other machines can reach. Anybody who reaches it can
-    read the metrics.
-    """
+    textfile: FilePath | None = option(
+        "The file for node_exporter's textfile collector; its name ends in .prom.",
+        '"petsync.prom"',
+        usual="none",
+        also="file path",
+    )
+    listen: Listen = option(
+        "The address at which `petsync reconcile --every` serves metrics.",
+        '"127.0.0.1:9464"',
+        "",
+        usual="nowhere",
+        also="port address bind",
+    )
+    public: Flag = option(
+        "Whether `listen` may be an address that other machines can reach. Anybody who reaches it"
+        " can read the metrics.",
+        "true",
+        False,
+    )
 
 
 class Tracing(Table, title="tracing"):
     """OpenTelemetry spans, configured by the standard `OTEL_*` variables."""
 
-    enabled: Flag = option("true", False, also="enable on")
-    """Whether to send spans."""
+    enabled: Flag = option("Whether to send spans.", "true", False, also="enable on")
 
 
 class ConfigurationFile(TopOptions, title="petsync.toml"):
@@ -523,7 +646,6 @@ def _describe(table: str, name: str, field: FieldInfo, notes: Option) -> Option:
         notes,
         table=table,
         name=name,
-        meaning=" ".join((field.description or "").split()),
         words="a table" if kind is None else kind.words,
         default=INHERITED[name] if table == "jobs" and name in INHERITED else notes.default,
         is_required=field.is_required(),
