@@ -742,9 +742,12 @@ class Versions:
 
     folder: Path
 
-    def all(self) -> tuple[Version, ...]:
-        """Return the versions, the oldest first; unreadable ones are skipped."""
-        found = (self._load(path) for path in sorted(self.folder.glob("*.json")))
+    def all(self, *, is_verified: bool = True) -> tuple[Version, ...]:
+        """Return the versions, the oldest first; unreadable ones are skipped. Unless `is_verified`,
+        the records of a base may be damaged, which takes long to find out.
+        """
+        paths = sorted(self.folder.glob("*.json"))
+        found = (self._load(path, is_verified=is_verified) for path in paths)
         back = self._read_backup_note()
         return tuple(
             msgspec.structs.replace(each, is_back=each.number in back)
@@ -757,7 +760,11 @@ class Versions:
         has no known write and starts from the same file, it is removed; otherwise the oldest
         versions beyond the limit are removed. Raises PetsyncError.
         """
-        last = [each for each in self.all()[-1:] if each.is_state or not each.is_written]
+        last = [
+            each
+            for each in self.all(is_verified=False)[-1:]
+            if each.is_state or not each.is_written
+        ]
         sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("[0-9]*.json")}
         numbered = msgspec.structs.replace(version, number=max(sizes, default=0) + 1)
         self.put(numbered)
@@ -771,7 +778,11 @@ class Versions:
 
         Raises PetsyncError.
         """
-        last = [each for each in self.all()[-1:] if each.is_state and not each.is_undone]
+        last = [
+            each
+            for each in self.all(is_verified=False)[-1:]
+            if each.is_state and not each.is_undone
+        ]
         again = [each.number for each in last if each.before == version.before]
         if again:
             self.put(msgspec.structs.replace(version, number=again[0]))
@@ -784,7 +795,7 @@ class Versions:
         For a version whose round was killed, the sheet as this round read it shows whether it was
         written; see `has_arrived`. Raises PetsyncError.
         """
-        for version in self.all():
+        for version in self.all(is_verified=False):
             current = version
             if not current.is_agreed:
                 has_it = bool(current.after) or has_arrived(
@@ -822,7 +833,7 @@ class Versions:
         for version in versions:
             undone = msgspec.structs.replace(version, is_undone=True, undone_at=at)
             self.put(undone)
-        known = (each for each in self.all() if each.is_undone)
+        known = (each for each in self.all(is_verified=False) if each.is_undone)
         self.forget(each.number for each in known if each.before == digest)
 
     def put(self, version: Version) -> None:
@@ -852,11 +863,11 @@ class Versions:
         except (OSError, msgspec.DecodeError):
             return set()
 
-    def _load(self, path: Path) -> Version | None:
+    def _load(self, path: Path, *, is_verified: bool) -> Version | None:
         try:
             version = msgspec.json.decode(path.read_bytes(), type=Version)
-            # A round reads all versions several times, but decodes only a few of their bases.
-            verify(version.base)
+            if is_verified:
+                verify(version.base)
         except ParcelError as error:
             why = f"the records of its base cannot be used: {error}"
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
