@@ -8,6 +8,8 @@ import logging
 import os
 import re
 import secrets
+import shutil
+import signal
 import socket
 import tempfile
 import threading
@@ -15,7 +17,6 @@ import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -194,7 +195,7 @@ def serve(
     umask = os.umask(0o077)
     try:
         with replace(given, umask=umask).exported(os.environ, token), suppress(KeyboardInterrupt):
-            page.start()
+            page.run()
     finally:
         os.umask(umask)
 
@@ -378,7 +379,10 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         }
         # tornado warns that Jupyter's ping timeout is longer than the ping interval.
         logging.getLogger("tornado.general").setLevel(logging.ERROR)
+        ending = signal.getsignal(signal.SIGTERM)
         super().initialize(argv)
+        # Voilà's handler would stop the loop under the coroutines that end the kernels.
+        signal.signal(signal.SIGTERM, ending)
 
     def setup_template_dirs(self) -> None:
         super().setup_template_dirs()
@@ -402,13 +406,27 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         # The browser sends neither cookie with requests from pages of other sites.
         provider.cookie_options = {"samesite": "Strict"}
         self.app.settings["xsrf_cookie_kwargs"] = {"samesite": "Strict"}
-        server = HTTPServer(Gate(self.app, provider.token, provider.cookie_name))
-        server.add_socket(self._listening)
+        self._server = HTTPServer(Gate(self.app, provider.token, provider.cookie_name))
+        self._server.add_socket(self._listening)
         self.ioloop = IOLoop.current()
+
+    def run(self) -> None:
+        """Serve until an interrupt, then end the kernels."""
+        # Voilà, tornado and the kernels need the running loop: without one, each would take another
+        # from asyncio, which warns or raises an error, depending on the version of Python.
+        with asyncio.Runner() as runner:
+            try:
+                runner.run(self._serve())
+            finally:
+                runner.run(self._end())
+
+    async def _serve(self) -> None:
+        self.start()
         self._on_ready(f"http://{_HOST}:{self.port}/?token={self.token}")
-        try:
-            self.ioloop.start()
-        finally:
-            server.stop()
-            self.ioloop.run_sync(partial(_end_prepared, self.kernel_manager))
-            self.stop()
+        await asyncio.Event().wait()
+
+    async def _end(self) -> None:
+        self._server.stop()
+        await _end_prepared(self.kernel_manager)
+        await self.kernel_manager.shutdown_all()
+        shutil.rmtree(self.connection_dir)
