@@ -163,8 +163,8 @@ class Settings:
         """Raise SettingsError if the settings are unconfirmed."""
         if self.unconfirmed and self.url_from:
             raise SettingsError(
-                f"{self.url_from} names the store {self.url}, and you have not used a token or a "
-                "sign-in there before: none is sent to it",
+                f"{self.url_from} names the store {self.url}, and you have not used a token, a "
+                "sign-in or a client certificate there before: none is sent to it",
                 hint=f"If it is the right store, name it once: --url {self.url}",
             )
         if self.unconfirmed:

@@ -302,6 +302,7 @@ class Context:
             for name in _STORE_MODULES:
                 import_module(name)
         import petsync as ps
+        from petsync.client.transport import has_client_certificate
         from petsync.store import store_of
 
         environ = dict(os.environ)
@@ -322,7 +323,8 @@ class Context:
         if settings.url is None:
             settings = self._with_found_url(settings, find_url)
         store = store_of(settings, auth=auth)
-        if store.api.aio.session.credentials and not settings.unconfirmed:
+        identifies = store.api.aio.session.credentials or has_client_certificate(store.url)
+        if identifies and not settings.unconfirmed:
             note_address(settings.state, store.url)
         return store
 

@@ -39,6 +39,7 @@ __all__ = [
     "TooLongError",
     "Transport",
     "chosen_transport",
+    "has_client_certificate",
     "proxy_for",
     "ssl_context",
     "tls_reason",
@@ -116,6 +117,13 @@ def ssl_context() -> ssl.SSLContext:
         except OSError as error:
             raise _build_unusable_error(f"the client certificate {cert}", error) from None
     return context
+
+
+def has_client_certificate(url: str) -> bool:
+    """Return true if petsync's own client shows the user's client certificate to the service at
+    this URL.
+    """
+    return urlsplit(url).scheme == "https" and bool(os.environ.get("PETSYNC_CLIENT_CERT"))
 
 
 def _no_password() -> str:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
+from petsync.client.transport import has_client_certificate
 from petsync.config.model import (
     INHERITED,
     Configuration,
@@ -60,7 +61,8 @@ def load(
     It is read with the variables in `environ`. `names` are the variables that `${NAME}` may use;
     None for all. A confirmed file (`petsync trust`) may use all. A file that the user has neither
     named (`is_named`) nor confirmed is refused if it or `environ` (PETSYNC_TOKEN etc.) contains a
-    secret, if a sign-in for a job's service is saved, or if a path is outside of the file's folder.
+    secret, if a sign-in for a job's service is saved, if a job's service gets a client certificate,
+    or if a path is outside of the file's folder.
 
     Raises ConfigurationError. Its `problems` are the mistakes in the file, each with file, line,
     key and suggestion; none shows a secret.
@@ -97,7 +99,8 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
         if job.url
         and CredentialStore(found.state, checked_base(job.url, with_secret=False)).has_entry()
     ]
-    if found.secrets or signed_in or away:
+    certified = any(has_client_certificate(job.url) for job in found.jobs if job.url)
+    if found.secrets or signed_in or certified or away:
         does = "decides where secrets go"
         if away:
             does = f"uses {read.reader.as_written(str(away[0]))}"

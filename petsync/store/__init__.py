@@ -21,7 +21,12 @@ from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
-from petsync.client.transport import GivenClient, GivenTransport, chosen_transport
+from petsync.client.transport import (
+    GivenClient,
+    GivenTransport,
+    chosen_transport,
+    has_client_certificate,
+)
 from petsync.config.settings import read_settings
 from petsync.errors import MissingServiceError, SettingsError
 from petsync.profile import ServiceProfile, profile_from
@@ -207,7 +212,7 @@ def _session(
     sender: GivenTransport | GivenClient | None,
 ) -> Session:
     credentials = _credentials(settings) if auth is None else auth
-    if credentials:
+    if credentials or (sender is None and has_client_certificate(settings.url or "")):
         settings.require_confirmed()
     return Session(
         settings.url or "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import vault
+from authority import make_files, serving
 from commands import Shell, shop
 
 import petsync as ps
@@ -577,7 +579,7 @@ def test_no_secret_goes_to_an_address_that_only_a_file_names(
     else names: the exit code is 64, and the way out is shown. When the user has named the address
     once, it is sent.
     """
-    words = _foreign_input(shell, stranger, kind)
+    words = _foreign_input(shell, stranger.url, kind)
     if name == "--token-file":
         Path("token").write_text(_TOKEN, "utf-8")
         Path("token").chmod(0o600)
@@ -595,21 +597,55 @@ def test_no_secret_goes_to_an_address_that_only_a_file_names(
     assert stranger.got(_TOKEN) == (kind != "plan" and name != "PETSYNC_API_KEY")
 
 
-def _foreign_input(shell: Shell, stranger: Stranger, kind: str) -> list[str]:
+def _foreign_input(shell: Shell, url: str, kind: str) -> list[str]:
     """Create files from somebody else that name the address, and return a command with them."""
     frame = pd.DataFrame({"id": [1], "name": ["Rex"], "status": ["sold"]})
-    base = Base(pets=PetTable(frame=frame), store=stranger.url, taken_at="2026-11-21T00:00:00Z")
+    base = Base(pets=PetTable(frame=frame), store=url, taken_at="2026-11-21T00:00:00Z")
     if kind in ("workbook", "csv"):
         path = "pets.xlsx" if kind == "workbook" else "pets.csv"
         ps.write_sheet(base.pets, path, base=base)
         return ["plan", path]
     if kind == "plan":
-        Plan(created="", store=stranger.url, profile="standard", source="a.csv").save("plan.json")
+        Plan(created="", store=url, profile="standard", source="a.csv").save("plan.json")
         return ["apply", "plan.json"]
     Journal.open(Path(".petsync"), create=True).begin(
-        "20261121-0930", kind="apply", store=stranger.url, source="a.csv", started="", total=0
+        "20261121-0930", kind="apply", store=url, source="a.csv", started="", total=0
     )
     return ["doctor"]
+
+
+@pytest.mark.parametrize("kind", ["workbook", "csv", "plan", "journal", "petsync.toml", "jobs"])
+def test_no_client_certificate_goes_to_an_address_that_only_a_file_names(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A client certificate, which identifies the user, is not shown at an address that only a file
+    from somebody else names: the exit code is 64, and the way out is shown. When the user has named
+    the address once, or has confirmed the file, it is shown.
+    """
+    files = make_files(tmp_path)
+    monkeypatch.setenv("PETSYNC_CA_FILE", str(files.authority))
+    monkeypatch.setenv("PETSYNC_CLIENT_CERT", str(files.cert))
+    monkeypatch.setenv("PETSYNC_CLIENT_KEY", str(files.key))
+    with serving(files, ssl.CERT_OPTIONAL) as (url, who):
+        is_settings = kind in ("petsync.toml", "jobs")
+        if is_settings:
+            _file(f'url = "{url}"\n{_JOB if kind == "jobs" else ""}')
+            Path("catalogue.csv").write_text("id,name\n7,Rex\n", "utf-8")
+            words, way_out = ["reconcile" if kind == "jobs" else "doctor"], "petsync trust"
+        else:
+            words, way_out = _foreign_input(shell, url, kind), f"--url {url}"
+        done = shell(*words)
+        assert done.code == 64
+        assert way_out in done.err
+        assert who == []
+        if is_settings:
+            assert shell("trust", "--yes").code == 0
+        else:
+            shell(*words, "--url", url)
+            who.clear()
+        assert shell(*words).code != 64
+        # A plan without changes sends no request.
+        assert set(who) == ({"nightly"} if kind != "plan" else set())
 
 
 def test_runs_on_several_stores_name_none(shell: Shell) -> None:
