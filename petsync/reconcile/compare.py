@@ -112,7 +112,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
                 pet_id=pet.id,
                 name=pet.name or "",
                 hint="Delete one of the two in the store. Jobs that send to the same store take "
-                "turns if they share a state folder, or run as the same user on the same machine.",
+                "turns if they run on one machine, and share a state folder or a user.",
             )
 
 

@@ -1,5 +1,5 @@
-"""Locks: a job runs one round at a time, and jobs that send to the same store take turns. Across
-machines, this requires a shared state folder.
+"""Locks: a job runs one round at a time, and jobs of one machine that send to the same store take
+turns.
 """
 
 from __future__ import annotations
