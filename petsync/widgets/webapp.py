@@ -158,6 +158,7 @@ RELOAD_S = 10.0
 """The time in which a reload finds the kernel of its tab. It covers a slow browser, and a user who
 closed the tab by mistake.
 """
+_POLL_S = 0.05
 _KERNEL_ID = re.compile(r'"kernelId": *"([\w-]+)"')
 _MAX_FOLDER = 30
 """The path of a socket has at most 103 characters, of which Voilà and Jupyter use 70."""
@@ -326,12 +327,20 @@ def _preparations(manager: Any) -> list[asyncio.Task[object]]:
 
 
 async def _end_prepared(manager: Any) -> None:
-    """End the kernels that no tab uses, at once: one that is asked to end prints an error if it is
-    at work.
+    """End the kernels that no tab uses as soon as they have started: one that is asked to end
+    prints an error if it is at work.
     """
     for prepared in await asyncio.gather(*_preparations(manager), return_exceptions=True):
         if isinstance(prepared, dict):
-            prepared["task"].cancel()
+            task, renderer = prepared["task"], prepared["renderer"]
+            # The threads of a client that is still starting cannot be ended.
+            while not (renderer.kernel_started or task.done()):  # noqa: ASYNC110 - Voilà sets no event
+                await asyncio.sleep(_POLL_S)
+            task.cancel()
+            await asyncio.wait([task])
+            if renderer.kernel_started:
+                # Voilà does this only if the page is complete.
+                renderer.executor.kc.stop_channels()
             await ensure_async(manager.shutdown_kernel(prepared["kernel_id"], now=True))
 
 
