@@ -322,8 +322,8 @@ def uncommented(text: str) -> str:
 
 
 def test_the_example_can_be_used_as_it_is(tmp_path: Path) -> None:
-    """The example is valid, and has one job with the documented mode and sheet."""
-    found = configured(tmp_path, example())
+    """The example with a url is valid, and has one job with the documented mode and sheet."""
+    found = configured(tmp_path, example("https://shop.example/v2"))
     (made,) = found.jobs
     assert isinstance(made, Job)
     assert (made.name, made.mode, made.sheet) == (

@@ -286,8 +286,8 @@ petsync init nightly
 def init_command(context: Context, folder: Path) -> int:
     """Write a petsync.toml that explains every option into FOLDER (by default the current one).
 
-    The file has one job, `catalogue`, which can run when you have set url and sheet; petsync sets a
-    url that it knows. An existing petsync.toml stays as it is.
+    The file has one job, `catalogue`, which can run when you have set url and sheet. petsync sets a
+    url that it knows; otherwise the line stays a comment. An existing petsync.toml stays as it is.
 
     Exit codes: 0, or 64 if the file exists.
     """

@@ -282,12 +282,12 @@ _NOTHING = ("", "[]", "none", "nowhere")
 
 
 def example(url: str = "") -> str:
-    """Return the text of an example petsync.toml. It is valid; its job runs once url and sheet are
-    correct.
+    """Return the text of an example petsync.toml. Its job runs once url and sheet are correct.
+    Without `url`, this line is a comment: other commands use the address in the file too.
     """
     explained: set[str] = set()
     values = {"url": f'"{url}"'} if url else {}
-    parts = [_HEAD, *_options(options_of("").values(), explained, on=("url",), values=values)]
+    parts = [_HEAD, *_options(options_of("").values(), explained, on=values, values=values)]
     for job in _JOBS:
         parts += _example_job(job, explained)
     for name, table in TABLES.items():

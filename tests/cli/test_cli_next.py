@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,23 @@ def test_the_job_begins_by_copying(shell: Shell, box: Sandbox) -> None:
     assert tried.code == 2
     assert shell(*suggested(tried)).code == 0
     assert box.pets()[0].name == "Max"
+
+
+def test_no_command_uses_an_address_that_nobody_gave(shell: Shell) -> None:
+    """If `petsync init` knows no address, the file names none: the next commands say that no
+    service is given, and what to write. With the line uncommented, they use it.
+    """
+    written = shell("init")
+    assert "Set url and sheet in it" in written.err
+    path = Path("petsync.toml")
+    assert "url" not in tomllib.loads(path.read_text("utf-8"))
+    for words in (["doctor"], ["export", "pets.csv"]):
+        done = shell(*words)
+        assert done.code == 64
+        assert "no service is given" in done.err
+    assert "Write url = " in shell(*suggested(written)).err
+    path.write_text(path.read_text("utf-8").replace("\n#url = ", "\nurl = ", 1), "utf-8")
+    assert shell(*suggested(written)).code == 0
 
 
 @pytest.mark.parametrize("words", [["--json"], ["--format", "json"], ["--format", "md"]])
