@@ -7,13 +7,15 @@ files. The types are in lower layers and must not import these packages; their `
 
 from __future__ import annotations
 
+import os
+import shlex
 from functools import singledispatch
 from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Where", "as_file", "as_html", "as_text", "count", "from_file", "type_name"]
+__all__ = ["Where", "as_file", "as_html", "as_text", "count", "from_file", "quote", "type_name"]
 
 
 Where = str | Path
@@ -32,6 +34,19 @@ def as_html(value: object) -> str:
 def as_text(value: object) -> str:
     """Return the value as plain text for a width of 80 columns, without colour."""
     return f"<petsync.{type(value).__name__}>"
+
+
+def quote(word: object) -> str:
+    """Return the word as the user's shell takes it. A path is never taken for an option."""
+    text = str(word)
+    if isinstance(word, Path) and text.startswith("-"):
+        text = os.path.join(os.curdir, text)  # noqa: PTH118 - Path() removes the dot
+    if os.name != "nt":
+        return shlex.quote(text)
+    # Imported here, because only Windows needs it.
+    from subprocess import list2cmdline
+
+    return list2cmdline([text])
 
 
 def count(value: int, noun: str) -> str:

@@ -103,6 +103,13 @@ _PRIVATE = 0o600
 _NEW = 0o644
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _MAX_BYTES = 16_000_000
+_NOT_ON_WINDOWS = re.compile(
+    r"""[<>:"|?*\x00-\x1f]|[. ]$|^(con|prn|aux|nul|(com|lpt)[0-9\xb9\xb2\xb3]) *(\.|$)""",
+    re.IGNORECASE,
+)
+"""Names of devices; characters that are refused or, as the colon, address another stream of the
+file; and dots and spaces at the end, which Windows removes.
+"""
 _IS_LINK = "it is a symbolic link, which petsync does not follow here"
 
 
@@ -183,13 +190,18 @@ def write_atomically(
 
 
 def check_name(path: Path) -> None:
-    """Raise OSError if the path contains a character that no file name can have."""
+    """Raise OSError if the path contains a character that no file name can have, or on Windows a
+    name that would be a device or another file.
+    """
     try:
         is_name = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         is_name = False
     if not is_name:
         raise OSError(errno.EINVAL, "the name has a character that no file name can have")
+    names = [name for name in path.parts[bool(path.anchor) :] if name != os.pardir]
+    if os.name == "nt" and any(map(_NOT_ON_WINDOWS.search, names)):
+        raise OSError(errno.EINVAL, "Windows reserves this name, or a character in it")
 
 
 def _way_out(path: Path, problem: OSError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import threading
 import tomllib
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from petsync._display import quote
 from petsync._extras import needs_extra
 from petsync.cli.context import Context, ask_secret, ask_text, is_interactive, print_account
 from petsync.cli.context import command as as_command
@@ -364,7 +364,7 @@ def _read_content(path: Path) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(
             f"{path} cannot be read: {error}",
-            hint=f"`petsync config check {shlex.quote(str(path))}` shows more.",
+            hint=f"`petsync config check {quote(path)}` shows more.",
         ) from None
 
 
@@ -391,7 +391,7 @@ def _confirm(path: Path) -> bool:
     if not is_interactive():
         raise SettingsError(
             "the confirmation needs a terminal",
-            hint=f"`petsync trust {shlex.quote(str(path))} --yes` confirms without asking.",
+            hint=f"`petsync trust {quote(path)} --yes` confirms without asking.",
         )
     return click.confirm("Is that right?", default=False, err=True)
 

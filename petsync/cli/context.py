@@ -8,7 +8,6 @@ import getpass
 import logging
 import os
 import shlex
-import subprocess
 import sys
 import tomllib
 import traceback
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from petsync._display import quote
 from petsync._files import is_address, landing
 from petsync.cli.signals import exiting_on_signal, ignore_signals
 from petsync.config.settings import read_settings
@@ -79,7 +79,6 @@ __all__ = [
     "must_differ",
     "prepare_streams",
     "print_account",
-    "quote",
     "read_environment",
     "report_error",
     "runs",
@@ -410,14 +409,6 @@ def find_url_of_run(state: Path, name: str = "") -> tuple[str, str]:
     found = runs_named(runs, name) if name else runs
     is_clear = len({run.store for run in found}) == 1
     return (found[0].store, f"run {found[0].run_id}") if is_clear else ("", "")
-
-
-def quote(word: object) -> str:
-    """Return the word as the user's shell takes it. A path is never taken for an option."""
-    text = str(word)
-    if isinstance(word, Path) and text.startswith("-"):
-        text = os.path.join(os.curdir, text)  # noqa: PTH118 - Path() removes the dot
-    return subprocess.list2cmdline([text]) if os.name == "nt" else shlex.quote(text)
 
 
 _ARGUMENTS = "petsync.arguments"
@@ -934,7 +925,7 @@ def prepare_streams() -> None:
     if is_closed:
         raise PetsyncError(
             "standard output is closed; nothing was done",
-            hint="Use >/dev/null to discard it.",
+            hint=f"Use >{os.devnull} to discard it.",
         )
 
 

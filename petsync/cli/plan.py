@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import petsync as ps
+from petsync._display import quote
 from petsync._extras import needs_extra
 from petsync._files import is_in_parts, write_atomically
 from petsync.cli import context as progress
@@ -702,7 +702,7 @@ def rehearse_command(
         ) from None
     _write_results(context, rehearsal, output, page)
     if keep is not None:
-        db = shlex.quote(str(keep))
+        db = quote(str(keep))
         context.say(f"The copy is in {keep}: `petsync serve --no-auth --db {db}` serves it.")
     if not rehearsal.exit_code:
         context.suggest("apply", source, repeat=COMPARING, url=True)

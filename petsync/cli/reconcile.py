@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
+from petsync._display import quote
 from petsync._extras import has_extra
 from petsync._files import make_folder, write_atomically
 from petsync.cli.context import (
@@ -301,7 +301,7 @@ def init_command(context: Context, folder: Path) -> int:
     except FileExistsError:
         raise SettingsError(
             f"{path} already exists, and was not changed",
-            hint=f"`petsync config check {shlex.quote(str(path))}` shows what it means.",
+            hint=f"`petsync config check {quote(path)}` shows what it means.",
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None

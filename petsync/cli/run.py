@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from datetime import datetime
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from petsync._display import quote
 from petsync._files import is_in_parts
 from petsync._options import iter_keywords
 from petsync.cli import context as progress
@@ -144,7 +144,7 @@ def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
     if inbound.store != store.url:
         raise PlanError(
             f"this plan is from {inbound.store}, and this store is {store.url}",
-            hint=f"Name that store: --url {shlex.quote(inbound.store)}",
+            hint=f"Name that store: --url {quote(inbound.store)}",
         )
     sheet = store.read(
         inbound.source,
@@ -632,7 +632,7 @@ def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool
         context.say(f"The new ids cannot be written into the sheet: {error.message}.", "bold")
         context.say(
             f"{error.hint} The results file gets the ids. To write them into the sheet later: "
-            f"`petsync apply {shlex.quote(sheet.source)} --write-ids`."
+            f"`petsync apply {quote(sheet.source)} --write-ids`."
         )
         return ""
     question = f"Write the new ids into {sheet.source} itself, and keep a backup?"

@@ -127,7 +127,9 @@ def finish(code: int, *, is_interrupted: bool = False) -> None:
 
 def _stop_signals() -> list[signal.Signals]:
     """Return the signals that end a command and that the system has."""
-    return [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    # Windows sends SIGBREAK when the console is closed, and for Ctrl-Break.
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ import click
 from click.shell_completion import get_completion_class
 
 import petsync as ps
-from petsync._display import count
+from petsync._display import count, quote
 from petsync._extras import EXTRAS, has_extra, needs_extra
 from petsync._files import make_folder, make_state_folder
 from petsync.cli.context import Context, find_free_path
@@ -227,7 +226,7 @@ class _Demo:
         sheet = self.store.read(path)
         for line in _describe_findings(sheet):
             self.context.text_console.print(line, no_wrap=True, overflow="ellipsis")
-        quoted = shlex.quote(str(path))
+        quoted = quote(path)
         self._note(f"{sheet_summary(sheet)} `petsync check {quoted}` lists each one.")
         return sheet
 

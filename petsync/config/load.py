@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from petsync._display import quote
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.transport import has_client_certificate
@@ -104,7 +104,7 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
         does = "decides where secrets go"
         if away:
             does = f"uses {read.reader.as_written(str(away[0]))}"
-        quoted = shlex.quote(str(file))
+        quoted = quote(str(file))
         raise ConfigurationError(
             f"{file} {does}, and is not confirmed",
             hint=f"Check the file; then confirm it once (`petsync trust {quoted}`), or name it: "

@@ -9,7 +9,6 @@ import itertools
 import math
 import operator
 import re
-import shlex
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
@@ -22,7 +21,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync._display import count
+from petsync._display import count, quote
 from petsync._sync import no_collection
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
@@ -2148,7 +2147,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
             yield (
                 f"Another visible worksheet, {tab!r}, is not read: it has no header that petsync "
                 "recognises, but has rows that look like pets. To use them, give it headers and "
-                f"read it by its name (--sheet {shlex.quote(tab)}, in Python tab={tab!r})."
+                f"read it by its name (--sheet {quote(tab)}, in Python tab={tab!r})."
             )
 
 

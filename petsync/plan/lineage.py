@@ -9,7 +9,6 @@ is "lost": a row without a record may be its row, unless it is clearly another o
 
 from __future__ import annotations
 
-import shlex
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import (
@@ -29,6 +28,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 import pandas as pd
 
+from petsync._display import quote
 from petsync.models import Category, Pet
 from petsync.plan.change import Add, Change
 from petsync.plan.fields import (
@@ -253,7 +253,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def resume(self) -> str:
         """The command that finishes the run."""
-        folder = f" --state {shlex.quote(self.folder)}" if self.folder else ""
+        folder = f" --state {quote(self.folder)}" if self.folder else ""
         return f"petsync resume {self.run_id}{folder}"
 
 

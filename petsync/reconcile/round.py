@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Any
 import msgspec
 
 from petsync import sheets
-from petsync._display import count
+from petsync._display import count, quote
 from petsync.config.model import Configuration, Job
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError, SheetError
 from petsync.plan import arguments
@@ -281,7 +280,7 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
         undo = f" petsync deleted some of them. To bring these back: {undo}."
     then = ""
     if comparer.job.mode == "pull":
-        then = f", and run `petsync apply {shlex.quote(comparer.source.name)}`"
+        then = f", and run `petsync apply {quote(comparer.source.name)}`"
     return (
         f"The store no longer has any of these pets.{undo} To add pets again, write `add` in the "
         f"action column of their rows{then}."
@@ -299,7 +298,7 @@ def _wait(
     _hold(context, comparer, comparison, start)
     context.note(waiting=file)
     hint = (
-        f"`petsync apply {shlex.quote(file)}` shows the waiting plan, and releases it after a "
+        f"`petsync apply {quote(file)}` shows the waiting plan, and releases it after a "
         "confirmation; `--limit 0` shows all rows."
     )
     context.ends("waiting", describe_limits(refusals), hint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sqlite3
 import zipfile
 from collections import defaultdict
@@ -19,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pandas as pd
 
 from petsync import sheets
+from petsync._display import quote
 from petsync._extras import needs_extra
 from petsync._files import is_address
 from petsync.config.model import Job
@@ -161,7 +161,7 @@ class Source:
         except SheetError as error:
             if self.path.exists():
                 raise
-            path = shlex.quote(str(self.path))
+            path = quote(str(self.path))
             cure = f"To create the sheet from the store's pets: `petsync export {path}`."
             raise SheetError(error.message, hint=f"{error.hint} {cure}".strip()) from None
         self._last_read.clear()

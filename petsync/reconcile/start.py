@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,7 +10,7 @@ from datetime import datetime
 import msgspec
 import pandas as pd
 
-from petsync._display import count
+from petsync._display import count, quote
 from petsync._files import real_path
 from petsync.errors import GuardError, SheetError
 from petsync.models import Pet
@@ -1101,7 +1100,7 @@ def _check_store_of_base(
         return replace(
             base, store=store
         ), f"the values agreed on with {base.store} are used for this address"
-    again = f"petsync reconcile --job {shlex.quote(context.job.name)} --moved"
+    again = f"petsync reconcile --job {quote(context.job.name)} --moved"
     raise SheetError(
         f"{what} {base.store}, but the job's store is {store}",
         hint="Nothing was changed: a difference between two stores is not an edit. Set the sheet's "

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from petsync._display import quote
 from petsync._files import is_in_parts
 from petsync.plan.options import JOB_WINNER
 from petsync.plan.report import OUTCOMES, RoundReport
@@ -427,7 +427,7 @@ def commands(round_: Round) -> Iterator[Command]:
 
 
 def _quote_argument(text: str) -> str:
-    return shlex.quote(make_visible(text))
+    return quote(make_visible(text))
 
 
 # Open differences, grouped by problem.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from petsync._display import quote
 from petsync.errors import SheetError
 from petsync.sheets.validate.text import repair_misread
 from petsync.table.cells import BLANKS, normal_status, trim
@@ -327,7 +327,7 @@ def own_results(headers: Collection[str]) -> frozenset[str]:
 
 def mapping_way(header: str, column: str) -> str:
     """Return how to map the header: the option of a command, and the argument in Python."""
-    option = shlex.quote(f"{header}={column}")
+    option = quote(f"{header}={column}")
     return f"(--column {option}, in Python mapping={{{header!r}: {column!r}}})"
 
 
@@ -335,7 +335,7 @@ def _mapping_hint(mapping: Mapping[str, str]) -> str:
     columns = ", ".join(_ALL_COLUMNS)
     if not mapping:
         return f"The columns are {columns}; map your headers to these, or rename them."
-    pairs = (shlex.quote(f"{header}={column}") for header, column in mapping.items())
+    pairs = (quote(f"{header}={column}") for header, column in mapping.items())
     options = " ".join(f"--column {pair}" for pair in pairs)
     return (
         "If the columns hold what these options say, add them to the command, or the argument in "

@@ -9,7 +9,6 @@ import hashlib
 import os
 import os.path
 import secrets
-import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ import msgspec
 import pandas as pd
 
 from petsync import sheets
-from petsync._display import count
+from petsync._display import count, quote
 from petsync._files import has_wildcards, is_address, is_in_parts, list_files, real_path
 from petsync._sync import in_thread
 from petsync.apply import engine
@@ -353,7 +352,7 @@ def _build_not_found_error(
         other = found[0]
         return PlanError(
             f"run {other.run_id} was on {other.store}, and this store is {store}",
-            hint=f"Name that store: --url {shlex.quote(other.store)}, in Python "
+            hint=f"Name that store: --url {quote(other.store)}, in Python "
             f"ps.connect({other.store!r})",
         )
     known = [run for run in runs if store in (None, run.store)]
@@ -667,7 +666,7 @@ class Runs:
         if past.store != store:
             raise PlanError(
                 f"run {past.run_id} was on {past.store}, and this store is {store}",
-                hint=f"Resume it there: --url {shlex.quote(past.store)}, in Python "
+                hint=f"Resume it there: --url {quote(past.store)}, in Python "
                 f"ps.connect({past.store!r})",
             )
         return past

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from petsync._display import quote
 from petsync.plan.change import Snapshot
 from petsync.report.document import (
     Block,
@@ -119,7 +119,7 @@ def _ways_to_correct(findings: Iterable[Finding]) -> Iterator[str]:
     for (column, value, meant), cells in equal.most_common(_SHOWN_WAYS):
         if cells > 1:
             key = f"{column}:{value}"
-            option = shlex.quote(f"{key}={meant}")
+            option = quote(f"{key}={meant}")
             python = f"in Python corrections={{{key!r}: {meant!r}}}"
             yield f"{number(cells)} cells by --correct {option}, {python}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._display import quote
 from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.headers import ACTION, Headers, fold_header, mapping_way, own_results
 from petsync.sheets.validate import text
@@ -204,7 +204,7 @@ def note_worksheet(
         problem = (
             f"The worksheet '{tab}' also has headers that petsync recognises, but is not read."
         )
-        hint = f"To read it instead, specify it: --sheet {shlex.quote(tab)}, in Python tab={tab!r}."
+        hint = f"To read it instead, specify it: --sheet {quote(tab)}, in Python tab={tab!r}."
         notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
     _note_headless(grid, notes)
     # Merged ranges do not overlap, so together they cover each cell at most once.
