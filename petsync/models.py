@@ -160,6 +160,11 @@ class Account:
     problem: str = ""
     """A problem or a notice for the user; "" if there is none."""
 
+    @property
+    def is_open(self) -> bool:
+        """True if the store lists its pets without a sign-in, and nobody is signed in."""
+        return not self.signed_in and self.can_read is True
+
     def __str__(self) -> str:
         return _display.as_text(self)
 

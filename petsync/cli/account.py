@@ -19,7 +19,7 @@ from petsync._display import quote
 from petsync._extras import needs_extra
 from petsync.cli.context import Context, ask_secret, ask_text, is_interactive, print_account
 from petsync.cli.context import command as as_command
-from petsync.errors import PetsyncError, SettingsError
+from petsync.errors import AuthError, PetsyncError, SettingsError
 from petsync.models import NOBODY
 from petsync.settings import Secret, Settings, read_file
 from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant_settings, withdraw
@@ -27,6 +27,7 @@ from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant
 if TYPE_CHECKING:
     from petsync.client.auth.credentials import Credentials
     from petsync.models import Account
+    from petsync.store import Store
     from petsync.store.signin import PendingSignIn
 
 __all__ = ["login_command", "logout_command", "trust_command", "whoami_command"]
@@ -119,12 +120,18 @@ def login_command(
     each missing value from one line of it, in this order: client id, token or client secret, API
     key.
 
-    Exit codes: 0 if you are signed in, else 1.
+    If the store asks for no sign-in, petsync says so and stores nothing, unless an option names a
+    kind of sign-in, a client id or a scope.
+
+    Exit codes: 0 if you are signed in, or if the store asks for no sign-in; else 1.
     """
     context: Context = ctx.obj
     kind = _choose_sign_in(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
     token_given = context.take_token()
     with context.connect(asks_client=kind == "client") as store:
+        is_default = kind == "code" and not (client_id or scopes)
+        if is_default and (account := _find_open_account(context, store)) is not None:
+            return _explain_open_store(context, account)
         if kind in ("code", "implicit"):
             listen = not no_browser and _has_browser()
             pending = store.begin_sign_in(
@@ -144,6 +151,26 @@ def login_command(
             with context.busy("Asking the service"):
                 account = store.sign_in(credentials, keep="keyring")
     return _conclude(context, account)
+
+
+def _find_open_account(context: Context, store: Store) -> Account | None:
+    """Return the account at a store that asks for no sign-in; None for any other store."""
+    with context.busy("Asking the service"):
+        try:
+            account = store.who()
+        except AuthError:
+            return None
+    return account if account.is_open else None
+
+
+def _explain_open_store(context: Context, account: Account) -> int:
+    print_account(context, account)
+    context.say(
+        "Nothing was stored. If the store refuses changes, "
+        f"`petsync login {' '.join(f'--scope {scope}' for scope in _DEFAULT_SCOPES)}` signs you in."
+    )
+    context.suggest("export", "catalogue.xlsx", url=True)
+    return 0
 
 
 def _choose_sign_in(
@@ -415,13 +442,12 @@ def whoami_command(context: Context) -> int:
     environment (PETSYNC_TOKEN, PETSYNC_CLIENT_ID with PETSYNC_CLIENT_SECRET, PETSYNC_API_KEY), then
     `petsync login`.
 
-    Exit codes: 0 if you are signed in, else 1.
+    Exit codes: 0 if you are signed in, or if the store asks for no sign-in; else 1.
     """
     with context.connect() as store, context.busy("Asking the service"):
         account = store.who()
     print_account(context, account)
-    if not account.signed_in:
-        if account.can_read:
-            context.say("This store asks for no sign-in to read pets.")
-        context.say("`petsync login` signs you in.")
-    return 0 if account.signed_in else 1
+    if account.signed_in or account.is_open:
+        return 0
+    context.say("`petsync login` signs you in.")
+    return 1

@@ -425,10 +425,10 @@ async def _check_access(site: Site) -> Check:
     if anonymous in _REFUSED:
         finding = f"the token is accepted ({anonymous} without it) and allows reading"
         return Check("access", "fits", f"{finding}; this does not show whether it has write:pets")
-    finding = "reading needs no token; this does not show whether writing needs one"
+    finding = "this store asks for no sign-in; only a change shows whether changes need a token"
     has_token = site.session.credentials.token is not None
     return Check(
-        "access", "noted", f"{finding}, nor whether yours is valid" if has_token else finding
+        "access", "noted", f"{finding}, and whether yours is valid" if has_token else finding
     )
 
 

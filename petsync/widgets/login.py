@@ -344,11 +344,6 @@ def lack(account: Account) -> Message | None:
     return None
 
 
-def is_open_to_all(account: Account) -> bool:
-    """Return whether the store answers without a sign-in."""
-    return not account.signed_in and account.can_read is True
-
-
 def welcome(account: Account) -> Message:
     """Return the message to show right after the user has signed in."""
     if lack(account) is not None:
@@ -390,14 +385,14 @@ def until_here(account: Account) -> str:
 # The view of an account, with missing permissions first.
 
 
-_OPEN = "This store asks for no sign-in. Continue, or sign in below if it refuses changes."
+_OPEN = "Continue, or sign in below if the store refuses changes."
 _UNKNOWN = "Your account is not known yet: the service has not responded."
 
 
 def account_document(account: Account) -> Document:
     """Return the account with its restriction and the local time at which the sign-in ends."""
     blocks = list(account_view(_without_lack(account)).blocks)
-    if is_open_to_all(account):
+    if account.is_open:
         blocks.insert(0, Note(_OPEN))
     if message := lack(account):
         problem, hint = message
@@ -464,7 +459,7 @@ class Panel:
         self._who.value = "" if account is None else html.document_html(account_document(account))
         self.go.description = self.entries.chosen.button
         self.other.description = "Keep this account" if signs_in_again else "Sign in differently"
-        goes_on = account is not None and is_open_to_all(account) and not is_open
+        goes_on = account is not None and account.is_open and not is_open
         show(self.go_on, goes_on)
         self.go.button_style = "" if goes_on else "primary"
         show(self.check, account is None or is_in)

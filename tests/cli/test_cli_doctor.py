@@ -119,7 +119,7 @@ def test_open_service_cannot_vouch_for_a_token(
     """If reading needs no token, a successful response does not prove that the token is valid."""
     monkeypatch.setenv("PETSYNC_TOKEN", "whatever")
     done = shell("doctor", *to(box))
-    assert "nor whether yours is valid" in " ".join(done.out.split())
+    assert "and whether yours is valid" in " ".join(done.out.split())
 
 
 @pytest.mark.parametrize("token", [None, "wrong", "expired", "write"])

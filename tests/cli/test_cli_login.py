@@ -117,6 +117,21 @@ def test_whoami(shell: Shell, guarded: Sandbox) -> None:
     assert guarded.pets() == before
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_login_where_nobody_must(shell: Shell, box: Sandbox, options: tuple[str, ...]) -> None:
+    """At a store that asks for no sign-in, login says so and stores nothing; a named scope signs
+    in.
+    """
+    done = shell("login", *to(box), *options)
+    assert done.code == 0, done.err
+    assert ("This store asks for no sign-in." in done.out) == (not options)
+    assert done.out.startswith("{") == bool(options)
+    assert vault.entries() == {}
+    assert not Path(".petsync").exists()
+    asked = shell("login", *to(box), "--no-browser", "--scope", "write:pets")
+    assert "Open this address in a browser" in shown(asked)
+
+
 def test_json(shell: Shell, guarded: Sandbox) -> None:
     """--json gives the account of each command as one document without a secret."""
     names = ("--client-credentials", "--client-id", guarded.client_id, "--json")

@@ -39,6 +39,8 @@ def account_view(account: Account) -> Document:
 
 
 def _describe_user(account: Account) -> str:
+    if account.is_open:
+        return "This store asks for no sign-in."
     if not account.signed_in:
         return "You are not signed in."
     if account.user:
