@@ -252,7 +252,11 @@ def keyword_options(
         def call(*args: Any, **options: Any) -> int:
             values = {each.name: options.pop(each.name) for each in known}
             given = {name: value for name, value in values.items() if value not in (None, ())}
-            given |= {name: dict(given[name]) for name in _PAIRS if name in given}
+            given |= {
+                each.name: _pairs(_flag(each), given[each.name])
+                for each in known
+                if each.name in _PAIRS and each.name in given
+            }
             return function(*args, **{argument: given}, **options)
 
         for each in reversed(known):
@@ -260,6 +264,20 @@ def keyword_options(
         return call
 
     return add
+
+
+def _pairs(flag: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the values of a repeated option as one mapping. Raises UsageError for a key that has
+    two values.
+    """
+    found: dict[str, str] = {}
+    for key, value in pairs:
+        if (before := found.setdefault(key, value)) != value:
+            raise click.UsageError(
+                f"{flag} {key}={before} and {flag} {key}={value} contradict each other: leave out "
+                "one of them."
+            )
+    return found
 
 
 def _option(keyword: Keyword, other_help: str | None) -> Callable[[Any], Any]:

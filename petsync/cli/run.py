@@ -731,10 +731,11 @@ def resume_command(
 ) -> int:
     """Finish a run that was stopped or killed, or that has failures.
 
-    RUN is the id of a run or the beginning of an id; the default is the store's newest run that is
-    not complete. petsync determines the outcome of each request that was under way when the run
-    ended, then sends the remaining changes without asking. No change is made twice. The report
-    covers the whole run. An option that you do not give has the value that it had in the run.
+    RUN is the id of a run, the beginning of an id, or `last` for the store's newest run; the
+    default is the newest run that is not complete. petsync determines the outcome of each request
+    that was under way when the run ended, then sends the remaining changes without asking. No
+    change is made twice. The report covers the whole run. An option that you do not give has the
+    value that it had in the run.
 
     Exit codes: 0, 3 if rows failed, 4 if a sentinel has changed, 5 for conflicts, 6 if a run uses
     this store, 7 if interrupted again.
@@ -861,10 +862,10 @@ def undo_command(
 ) -> int:
     """Restore what a run changed.
 
-    RUN is the id of a run or the beginning of an id; the default is the store's newest run that
-    changed something and is not completely undone. The undo is a plan: petsync shows it, the guard
-    checks it, and you confirm it. A pet that was changed since the run stays as it is and is
-    listed. An undo is a run too, which you can undo by its id.
+    RUN is the id of a run, the beginning of an id, or `last` for the store's newest run; the
+    default is the newest run that changed something and is not completely undone. The undo is a
+    plan: petsync shows it, the guard checks it, and you confirm it. A pet that was changed since
+    the run stays as it is and is listed. An undo is a run too, which you can undo by its id.
 
     Without --yes and without a terminal, petsync sends nothing. Exit codes: 0, 2 if there are
     changes that you did not confirm, 3 if rows failed, 4 if the guard refuses the undo, 5 for

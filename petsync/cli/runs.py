@@ -94,8 +94,9 @@ def command(
     Also lists the rounds of `petsync reconcile`; --html plots their changes, open differences,
     drift and duration for each job.
 
-    RUN is the id of a run or a round, or the beginning of an id. All data come from the state
-    folder: petsync sends no request. If no url is set, the runs on all stores are listed.
+    RUN is the id of a run or a round, the beginning of an id, or `last` for the newest run. All
+    data come from the state folder: petsync sends no request. If no url is set, the runs on all
+    stores are listed.
     """
     if (results or page) and (not run_id or pet is not None):
         raise click.UsageError(

@@ -130,10 +130,11 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
     for address, text in dict(corrections).items():
         try:
             if (cells := editor.find_equal(address)) is not None:
-                shared |= dict.fromkeys(cells, editor.check_text(address, text))
-                continue
-            position = editor.find_cell(address)
-            if texts.setdefault(position, editor.check_text(address, text)) != text:
+                known = shared
+            else:
+                known, cells = texts, [editor.find_cell(address)]
+            new = editor.check_text(address, text)
+            if any(known.setdefault(cell, new) != new for cell in cells):
                 raise _CorrectionRefusedError(
                     f"{address}: this cell is corrected twice, to different texts"
                 )

@@ -128,13 +128,13 @@ class History:
         return self.journal.runs(store)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """Return the run whose id is `name` or begins with it.
+        """Return the run whose id is `name` or begins with it; for "last", the newest run.
 
         Raises PlanError if there is none or several, or if it was on another store; the error names
         the matching runs, or else the newest ones.
         """
         runs = self.runs()
-        found = runs_named(runs, name)
+        found = runs_named(runs, name, store)
         matches = [run for run in found if store in (None, run.store)]
         if len(matches) == 1:
             return matches[0]
@@ -657,17 +657,11 @@ class Runs:
                     or f"`petsync runs` lists the runs of {journal.path}.",
                 )
             return past
-        past = journal.find(run_id)
+        past = History(self.state).find(run_id, store)
         if past.kind == "upload":
             raise PlanError(
                 f"run {past.run_id} uploaded images",
                 hint="`petsync upload` with the same folder or sheet completes it.",
-            )
-        if past.store != store:
-            raise PlanError(
-                f"run {past.run_id} was on {past.store}, and this store is {store}",
-                hint=f"Resume it there: --url {quote(past.store)}, in Python "
-                f"ps.connect({past.store!r})",
             )
         return past
 

@@ -45,6 +45,23 @@ def test_the_list_fits_a_terminal(shell: Shell, box: Sandbox) -> None:
     assert "and 2 more" in shell("runs", "--limit", "1").out
 
 
+def test_last_is_the_newest_run(shell: Shell, box: Sandbox) -> None:
+    """`last` names the newest run, on this store if a store is given, in runs, undo and resume."""
+    first = _apply(shell, box, "id,name\n1,Max\n")
+    assert shell("runs", "last", "--json").json["run_id"] == first
+    with Sandbox(auth=False, pets=shop()) as other:
+        second = _apply(shell, other, "id,name\n2,Mimi\n")
+        assert shell("runs", "last", "--json").json["run_id"] == second
+        done = shell("undo", "last", *to(box), "--format", "md")
+        assert f"The run to undo: {first}" in " ".join(done.err.split())
+        done = shell("resume", "last", *to(box), "--json")
+        assert done.json["run_id"] == first
+        assert shell("undo", "last", "--yes").code == 0
+        assert other.pets() == shop()
+    third = shell("runs", "--json").json["runs"][0]["run_id"]
+    assert shell("runs", "last", "--json").json["run_id"] == third != second
+
+
 def test_the_list_is_of_all_stores_or_of_one(shell: Shell, box: Sandbox) -> None:
     """Without --url the list names the stores; with it, runs on other stores are omitted. Neither
     sends a request.

@@ -100,6 +100,11 @@ _MISTAKES = """
 64 | runs --pet Bella | 'Bella' is not the id of a pet
 64 | runs --pet 2026-11-28 | An id is a whole number
 1 | runs nope | there is no run 'nope'
+1 | runs last | there is no run 'last'
+1 | undo last {url} | there is no run 'last'
+64 | plan ok.csv {url} --correct status:sold=pending --correct status:sold=available | contradict
+64 | plan ok.csv {url} --column pet=id --column pet=name | contradict each other
+1 | check status.csv --correct status:avaliable=sold --correct Status:avaliable=pending | twice
 64 | export | Missing argument 'OUT'
 64 | export out.doc {url} | the file extension must be one of .xlsx
 1 | export ok.csv {url} | Name another file.

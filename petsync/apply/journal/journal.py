@@ -167,7 +167,7 @@ class Journal:
 
     def find(self, name: str, store: str | None = None) -> PastRun:
         """Return the run whose id is `name` or, if there is none, the only run whose id begins with
-        it. Raises PlanError if no run or several runs match.
+        it; for "last", the newest run. Raises PlanError if no run or several runs match.
         """
         runs = self.runs(store)
         found = runs_named(runs, name)
@@ -370,8 +370,16 @@ def _build_stale_error(run: str, undoes: str) -> StalePlanError:
     )
 
 
-def runs_named(runs: Iterable[PastRun], name: str) -> list[PastRun]:
-    """Return the run whose id is `name`, else the runs whose ids begin with it."""
+_LAST = "last"
+
+
+def runs_named(runs: Iterable[PastRun], name: str, store: str | None = None) -> list[PastRun]:
+    """Return the run whose id is `name`, else the runs whose ids begin with it; for "last", the
+    first of the runs, which must be the newest: that on `store`, if there is any.
+    """
+    if name == _LAST:
+        known = list(runs)
+        return ([run for run in known if store in (None, run.store)] or known)[:1]
     similar = [run for run in runs if name and run.run_id.startswith(name)]
     return [run for run in similar if run.run_id == name] or similar
 
