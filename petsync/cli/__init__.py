@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-__all__ = ["main"]
+__all__ = ["COMPLETION_VARIABLE", "is_completing", "main"]
+
+COMPLETION_VARIABLE = "_PETSYNC_COMPLETE"
+"""The variable by which click recognises a request for completions."""
 
 _INTERRUPTED = 130
 
@@ -22,6 +25,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     before the rest of petsync is imported, because an exception during an import would print a
     traceback.
     """
+    if args is None and is_completing():
+        # The shell shows what a completion prints in the user's line.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     unraisable = sys.unraisablehook
     sys.unraisablehook = _end_process
     try:
@@ -46,6 +52,11 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             entry.main(args)
     except KeyboardInterrupt:
         _end_process()
+
+
+def is_completing() -> bool:
+    """Return true if a shell asks for completions, and not for the script that asks for them."""
+    return os.environ.get(COMPLETION_VARIABLE, "").endswith("_complete")
 
 
 def _end_process(_: object = None) -> NoReturn:

@@ -17,6 +17,7 @@ import petsync as ps
 from petsync._display import count, quote
 from petsync._extras import EXTRAS, has_extra, needs_extra
 from petsync._files import make_folder, make_state_folder
+from petsync.cli import COMPLETION_VARIABLE
 from petsync.cli.context import Context, find_free_path
 from petsync.cli.context import command as as_command
 from petsync.cli.options import file_option, save_report, save_results
@@ -125,8 +126,6 @@ petsync completion bash > ~/.local/share/bash-completion/completions/petsync
 petsync completion zsh > ~/.zfunc/_petsync
 petsync completion fish > ~/.config/fish/completions/petsync.fish
 """
-_COMPLETION_VARIABLE = "_PETSYNC_COMPLETE"
-"""The variable by which click recognises a request for completions."""
 
 
 @as_command("completion", examples=_COMPLETION_EXAMPLES)
@@ -141,7 +140,7 @@ def completion_command(context: Context, shell: str) -> int:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(_root(), {}, "petsync", _COMPLETION_VARIABLE).source().strip()
+    script = kind(_root(), {}, "petsync", COMPLETION_VARIABLE).source().strip()
     if context.as_json:
         context.show_json({"shell": shell, "script": script})
     else:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pexpect
@@ -88,6 +91,43 @@ def test_bash_completes(bash: pexpect.spawn[str], typed: str, completed: str | N
     bash.send("#")
     bash.expect_exact("#")
     assert not (bash.before or "").strip("\a")
+
+
+def _ask(**words: str) -> dict[str, str]:
+    return {**os.environ, "_PETSYNC_COMPLETE": "bash_complete", **words}
+
+
+@pytest.mark.parametrize("words", [{}, {"COMP_WORDS": "petsync --json runs ", "COMP_CWORD": "x"}])
+def test_errors_stay_out_of_the_line(words: dict[str, str]) -> None:
+    """A completion that fails prints nothing, also with --json."""
+    done = subprocess.run(PROGRAM, env=_ask(**words), capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_interrupted_completion() -> None:
+    """Ctrl-C during a completion ends it with code 130, and nothing is printed."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:  # A full pipe keeps the completion from ending.
+            os.write(writing, b"x")
+    os.set_blocking(writing, True)
+    words = {"COMP_WORDS": "petsync pl", "COMP_CWORD": "1"}
+    with subprocess.Popen(
+        PROGRAM, env=_ask(**words), stdout=writing, stderr=subprocess.PIPE
+    ) as one:
+        os.close(writing)
+        stderr = Path(f"/proc/{one.pid}/fd/2")
+        deadline = time.monotonic() + 120
+        while stderr.readlink() != Path(os.devnull):
+            assert one.poll() is None
+            assert time.monotonic() < deadline, "the completion can print errors"
+        one.send_signal(signal.SIGINT)
+        os.close(reading)
+        assert one.stderr is not None
+        assert one.stderr.read() == b""
+    assert one.returncode == 130
 
 
 def test_asking_loads_nothing_heavy() -> None:
