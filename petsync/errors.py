@@ -135,7 +135,12 @@ class ServiceError(ApiError):
 
 
 class TransportError(ApiError, ConnectionError):
-    """No complete response arrived. `may_have_happened` is False if nothing was sent."""
+    """No complete response arrived. `may_have_happened` is False if nothing was sent.
+
+    `is_without_tls` is true if the address begins with https, and its port does not use TLS.
+    """
+
+    is_without_tls = False
 
 
 class UnavailableError(ApiError, ConnectionError):

@@ -13,6 +13,7 @@ from signing import confirmed_file
 
 import petsync as ps
 from petsync.errors import SettingsError, TransportError
+from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -153,3 +154,16 @@ def test_a_key_with_a_password_does_not_ask_for_it(
     monkeypatch.setenv("PETSYNC_CLIENT_KEY", str(locked))
     with pytest.raises(SettingsError, match=r"client certificate .* cannot be used"):
         ask("https://127.0.0.1:9/v2", tmp_path)
+
+
+def test_https_to_an_http_port() -> None:
+    """A port without TLS is tried once, because no retry can succeed, and the hint is http://."""
+    with (
+        Sandbox(auth=False) as box,
+        ps.connect(box.url.replace("http://", "https://")) as store,
+        pytest.raises(TransportError, match="cannot be reached") as caught,
+    ):
+        store.api.get_pet_by_id(1)
+    assert "is the address http:// instead of https://?" in caught.value.hint
+    traffic = store.api.aio.session.traffic()
+    assert (traffic.requests, traffic.retries) == (1, 0)

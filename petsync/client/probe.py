@@ -78,7 +78,9 @@ class ProbeClient:
         for wait in (0.25, 0.5, 1.0):
             try:
                 response = await self._send_once(request, session or self.session)
-            except TransportError:
+            except TransportError as error:
+                if error.is_without_tls:
+                    raise
                 await asyncio.sleep(wait)
                 continue
             if response.status not in _BUSY_STATUSES:

@@ -87,6 +87,9 @@ _PET = 16_000_000
 _PHOTO = 64_000_000
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
 _AGENT = f"petsync/{__version__}"
+_WITHOUT_TLS = ("wrong version number", "record layer failure")
+"""OpenSSL's reasons if a port does not use TLS."""
+_NO_TLS = "The port does not use TLS: is the address http:// instead of https://?"
 
 
 class _Headers(dict[str, str]):
@@ -162,13 +165,17 @@ class Exchange:
         untrusted = tls_reason(error)
         reason = credentials.mask(untrusted or _describe_error(error))
         hint = "Is the address right, and the service up?" if unsent else ""
-        return TransportError(
+        failure = TransportError(
             f"{request.operation}{about}: {self._base_url} {what} ({reason})",
             operation=request.operation,
             pet_id=request.pet_id,
             may_have_happened=not unsent,
-            hint=_tls_hint(untrusted) if untrusted else hint,
+            hint=hint,
         )
+        if untrusted:
+            failure.is_without_tls = any(each in untrusted for each in _WITHOUT_TLS)
+            failure.hint = _NO_TLS if failure.is_without_tls else UNTRUSTED
+        return failure
 
     def _build_too_long_error(self, request: Request, limit: str) -> ResponseError:
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
@@ -275,6 +282,9 @@ class ServiceCall(Generic[T]):
             raise
 
     def is_retryable(self, error: BaseException) -> bool:
+        # The first requests are not patient. A run has used the address before, so it waits.
+        if isinstance(error, TransportError) and error.is_without_tls and not self._patient:
+            return False
         return self._line.policy.repeats(self._call.request, error)
 
     def must_stop(self, wait: float) -> bool:
@@ -389,12 +399,6 @@ class ServiceCall(Generic[T]):
             return math.inf
         spent = self._line.flow.now() - self._gate_seconds - self._started
         return self._line.policy.seconds - spent
-
-
-def _tls_hint(reason: str) -> str:
-    if "wrong version number" in reason or "record layer failure" in reason:
-        return "The port does not use TLS: is the address http:// instead of https://?"
-    return UNTRUSTED
 
 
 def _requested_wait(error: ApiError) -> float:
