@@ -4,11 +4,13 @@ commands.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,13 +48,14 @@ __all__ = [
     "READING",
     "SOME_FAILED",
     "CompareOptions",
-    "PetId",
+    "PetName",
     "as_usage_error",
     "check_page",
     "dask_option",
     "explain_round_names",
     "explain_sheet",
     "file_option",
+    "find_pet_ids",
     "find_round",
     "find_rounds",
     "find_url_of",
@@ -349,22 +352,58 @@ class _Size(click.ParamType[int]):
         return int(digits) * factor
 
 
-class PetId(click.ParamType[int]):
-    """The id of a pet, a whole number."""
+class PetName(click.ParamType[int | str]):
+    """The id of a pet, a whole number, or the pet's name; see `find_pet_ids`."""
 
     name = "id"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the id."""
-        try:
+    def convert(self, value: Any, _: click.Parameter | None, __: click.Context | None) -> int | str:
+        """Return the id, or the text if it is no id."""
+        with suppress(ValueError):
             return int(value)
-        except ValueError:
-            self.fail(
-                f"{value!r} is not the id of a pet. An id is a whole number, such as 1001: the "
-                "column id of the sheet has it.",
-                param,
-                ctx,
+        return str(value)
+
+
+def find_pet_ids(
+    option: str, given: Iterable[int | str], known: Iterable[tuple[int, str]]
+) -> tuple[int, ...]:
+    """Return the ids of the pets that are given by id or by name; `known` has the ids and names of
+    pets, a pet with several names more than once.
+
+    Raises UsageError for a name that no pet or several pets have.
+    """
+    ids_by_name: dict[str, set[int]] = {}
+    spellings: dict[str, str] = {}
+    for pet_id, name in known:
+        folded = _fold_name(name)
+        ids_by_name.setdefault(folded, set()).add(pet_id)
+        spellings.setdefault(folded, name)
+    found: dict[int, None] = {}
+    for each in given:
+        if isinstance(each, int):
+            found[each] = None
+            continue
+        ids = sorted(ids_by_name.get(_fold_name(each), ()))
+        if len(ids) > 1:
+            shown = ", ".join(map(str, ids[:_MAX_LISTED]))
+            more = ", …" if len(ids) > _MAX_LISTED else ""
+            raise click.UsageError(
+                f"{option}: {len(ids):,} pets are named {each!r}: {shown}{more}. "
+                "Give the id of one."
             )
+        if not ids:
+            near = difflib.get_close_matches(_fold_name(each), spellings, n=1)
+            hint = f" Is it {spellings[near[0]]!r}?" if near else ""
+            raise click.UsageError(
+                f"{option}: {each!r} is not the id of a pet, and no pet has this name.{hint} An id "
+                "is a whole number, such as 1001: the column id of the sheet has it."
+            )
+        found[ids[0]] = None
+    return tuple(found)
+
+
+def _fold_name(name: str) -> str:
+    return unicodedata.normalize("NFC", name).strip().casefold()
 
 
 class _ColumnMapping(click.ParamType[tuple[str, str]]):
@@ -538,16 +577,34 @@ def explain_sheet(
     store: Store,
     path: Path | str,
     compare_options: CompareOptions,
-    ids: Iterable[int],
+    given: Sequence[int | str],
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> Explanations:
-    """Return the reasons for the decisions about these pets in the plan that `plan_from_sheet`
-    makes.
+    """Return the reasons for the decisions about these pets, given by id or by name, in the plan
+    that `plan_from_sheet` makes.
+
+    Raises UsageError for a name that no pet or several pets have, and for a name in a folder.
     """
-    snapshot, sheet = read_inputs(store, path, compare_options, ids)
+    names = [each for each in given if isinstance(each, str)]
+    if names and is_in_parts(path):
+        raise click.UsageError(
+            f"--why {names[0]}: pets in a folder are found by their id, such as 1001."
+        )
+    numbers = [each for each in given if isinstance(each, int)]
+    snapshot, sheet = read_inputs(store, path, compare_options, numbers)
+    known = (*_names_in(snapshot), *_names_in(sheet)) if names else ()
+    ids = find_pet_ids("--why", given, known)
     return store.why(
         sheet, ids, snapshot=snapshot, on_progress=on_progress, **compare_options.planning
     )
+
+
+def _names_in(pets: Snapshot | Sheet) -> Iterator[tuple[int, str]]:
+    """Yield the id and the name of each pet that has both."""
+    frame = pets.rows
+    if {"id", "name"} <= set(frame.columns):
+        named = frame.loc[frame["id"].notna() & frame["name"].notna(), ["id", "name"]]
+        yield from zip(map(int, named["id"]), map(str, named["name"]), strict=True)
 
 
 def read_inputs(

@@ -34,7 +34,7 @@ from petsync.cli.options import (
     READING,
     SOME_FAILED,
     CompareOptions,
-    PetId,
+    PetName,
     as_usage_error,
     check_page,
     dask_option,
@@ -363,10 +363,10 @@ petsync plan catalogue.xlsx --why 4711
 )
 @click.option(
     "--why",
-    "why_ids",
-    type=PetId(),
+    "why_pets",
+    type=PetName(),
     multiple=True,
-    metavar="ID",
+    metavar="ID|NAME",
     help="Print which rules decide about this pet, instead of the plan; repeatable.",
 )
 @plan_options
@@ -382,7 +382,7 @@ def plan_command(
     outputs: tuple[Path, ...],
     form: str | None,
     limit: int | None,
-    why_ids: tuple[int, ...],
+    why_pets: tuple[int | str, ...],
     compare_options: CompareOptions,
     exit_code: bool,
 ) -> int:
@@ -398,10 +398,10 @@ def plan_command(
     are changes; else 5 if rows are in conflict with the store; else 3 if errors block rows or pets
     could not be looked up; else 0. With --why always 0.
     """
-    if why_ids:
+    if why_pets:
         _check_why_options(form, outputs, exit_code=exit_code)
         return _explain(
-            context, sheet, compare_options, why_ids, as_json=context.as_json or form == "json"
+            context, sheet, compare_options, why_pets, as_json=context.as_json or form == "json"
         )
     given_form = form
     form = choose_format(context, form, outputs)
@@ -556,14 +556,14 @@ def _explain(
     context: Context,
     sheet: Path | str,
     compare_options: CompareOptions,
-    ids: Sequence[int],
+    given: Sequence[int | str],
     *,
     as_json: bool,
 ) -> int:
     text = "Comparing the sheet with the store"
     find_url = partial(find_url_of, sheet)
     with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
-        explanations = explain_sheet(store, sheet, compare_options, ids, step)
+        explanations = explain_sheet(store, sheet, compare_options, given, step)
     if as_json:
         from petsync.report.json import explanations_json
 

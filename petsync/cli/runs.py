@@ -10,9 +10,10 @@ import click
 from petsync.cli.context import Context, complete_jobs, must_be_writable, runs
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
-    PetId,
+    PetName,
     check_page,
     file_option,
+    find_pet_ids,
     find_round,
     find_rounds,
     limit_option,
@@ -48,8 +49,8 @@ petsync runs --html history.html
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
 @click.option(
     "--pet",
-    type=PetId(),
-    metavar="ID",
+    type=PetName(),
+    metavar="ID|NAME",
     help="List every change of this pet, with the values before and after.",
 )
 @limit_option(
@@ -82,7 +83,7 @@ petsync runs --html history.html
 def command(
     context: Context,
     run_id: str,
-    pet: int | None,
+    pet: int | str | None,
     limit: int | None,
     job: str,
     history_page: Path | None,
@@ -113,7 +114,8 @@ def command(
         raise click.UsageError(f"--results {results}: the file extension must be .xlsx.")
     history = _history(context)
     if pet is not None:
-        _show_pet(context, pet, _find_changes(context, history, pet, run_id))
+        (pet_id,) = find_pet_ids("--pet", [pet], _iter_names(context, history, pet))
+        _show_pet(context, pet_id, _find_changes(context, history, pet_id, run_id))
     elif run_id:
         _show_run(context, history, run_id, rows_shown or None, results, page)
     else:
@@ -147,6 +149,20 @@ def _store(context: Context) -> str | None:
     from petsync.client.origin import checked_base
 
     return checked_base(url, with_secret=False)
+
+
+def _iter_names(context: Context, history: History, pet: int | str) -> Iterator[tuple[int, str]]:
+    """Yield the ids and names that pets had before and after the changes of all runs; nothing for a
+    pet that is given by id.
+    """
+    if isinstance(pet, int):
+        return
+    for run in history.runs(_store(context)):
+        for entry in history.entries(run.run_id):
+            pet_id = entry.assigned_id or entry.pet_id
+            for state in (entry.before, entry.after):
+                if state is not None and state.name and pet_id is not None:
+                    yield pet_id, state.name
 
 
 def _find_changes(

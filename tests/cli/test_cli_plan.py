@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from commands import READING, Shell, to
+from commands import BIG, READING, Shell, to
 from openpyxl import load_workbook
 
 from petsync import load_plan
@@ -293,6 +293,15 @@ def test_why_explains_any_pet(shell: Shell, box: Sandbox) -> None:
     assert "[left-alone]" in done.out
     assert "* Pet 4711: there is no such pet." in done.out
     assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_why_by_name(shell: Shell, box: Sandbox) -> None:
+    """--why finds a pet by its name in the sheet or in the store, in any case."""
+    sheet = _sheet(CHANGED)
+    by_id = shell("plan", sheet, *to(box), "--why", "1", "--why", BIG)
+    for name in ("Max", "rex"):
+        done = shell("plan", sheet, *to(box), "--why", name, "--why", "o'malley ")
+        assert (done.code, done.out) == (0, by_id.out)
 
 
 def test_why_as_json(shell: Shell, box: Sandbox) -> None:

@@ -124,6 +124,17 @@ def test_what_was_done_to_a_pet(shell: Shell, box: Sandbox) -> None:
     assert change["change"]["before"]["name"] == "O'Malley"
 
 
+def test_a_pet_is_found_by_a_name_that_it_had(shell: Shell, box: Sandbox) -> None:
+    """--pet takes a name before or after a change; several pets of this name are listed."""
+    _apply(shell, box, f"id,name\n1,Max\n{BIG},Sean\n")
+    assert shell("runs", "--pet", "rex") == shell("runs", "--pet", "Max")
+    assert shell("runs", "--pet", "Max") == shell("runs", "--pet", "1")
+    _apply(shell, box, "id,name\n2,Sean\n")
+    done = shell("runs", "--pet", "Sean")
+    assert done.code == 64
+    assert f"2 pets are named 'Sean': 2, {BIG}." in " ".join(done.err.split())
+
+
 def test_a_new_pet_is_found_by_the_id_that_it_was_given(shell: Shell, box: Sandbox) -> None:
     """The add of a row without an id is found by the assigned id."""
     _apply(shell, box, "name,status\nNew,sold\n")

@@ -20,6 +20,7 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600
 _PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 50
 _FILES: dict[str, str | bytes] = {
     "ok.csv": "id,name,status\n1,Rexy,available\n2,Mia,available\n",
+    "same.csv": "id,name,status\n2,Mia,available\n3,Mia,pending\n",
     "latin.csv": "id,name,status\n3,Zoë,pending\n".encode("latin-1"),
     "utf16.csv": "id\tname\tstatus\n3\tZoë\tpending\n".encode("utf-16"),
     "empty.csv": "",
@@ -90,6 +91,9 @@ _MISTAKES = """
 1 | plan page.csv {url} | the file is a web page
 1 | plan http://127.0.0.1:1/pets.csv {url} | http://127.0.0.1:1/pets.csv
 64 | plan ok.csv {url} --why Bella | 'Bella' is not the id of a pet
+64 | plan ok.csv {url} --why "O'Maley" | Is it "O'Malley"?
+64 | plan same.csv {url} --why mia | 2 pets are named 'mia': 2, 3. Give the id of one.
+64 | plan folder {url} --why Mia | pets in a folder are found by their id
 64 | plan ok.csv {url} -o file/plan.json | file/plan.json cannot be written
 64 | plan ok.csv {url} -o ok.csv | the file extension must be one of .json
 64 | plan ok.csv {url} --format yaml | 'yaml' is not one of 'text'
