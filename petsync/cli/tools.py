@@ -80,7 +80,7 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
     # takes most of a second, and no schema of Voilà needs the grammar.
     cast("dict[str, object]", sys.modules).setdefault("rfc3987_syntax", None)
     with exiting_on_signal():
-        from petsync.widgets.app import AppConfig
+        from petsync.widgets.app_config import AppConfig
         from petsync.widgets.webapp import open_browser, serve
     token = context.take_token()
     given = AppConfig(str(Path.cwd()), _options(context))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import ipywidgets
@@ -16,8 +14,8 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.report import html
 from petsync.report.document import Document, Note, Snippets
-from petsync.settings import Secret
 from petsync.store import Store, connect
+from petsync.widgets.app_config import take_given
 from petsync.widgets.browse import BrowseForm, browse
 from petsync.widgets.components import Heading, Steps, button, show
 from petsync.widgets.form import Form
@@ -27,7 +25,7 @@ from petsync.widgets.review import review as open_review
 from petsync.widgets.sheet import SheetForm, open_sheet
 from petsync.widgets.upload import UploadForm, upload_images
 
-__all__ = ["AppConfig", "AppForm", "app", "connect_app", "open_page", "take_given"]
+__all__ = ["AppForm", "app", "connect_app", "open_page"]
 
 
 _STEPS = {
@@ -285,54 +283,7 @@ class AppForm(Form):
         box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown)
 
 
-# The page's server passes the working folder and the options to its kernels.
-
-
-_GIVEN = "PETSYNC_PAGE"
-_TOKEN = "PETSYNC_TOKEN"  # noqa: S105 - a name
-_REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
-"""The variables with which Voilà passes the request, including the page's token."""
-
-
-@dataclass(frozen=True, slots=True)
-class AppConfig:
-    """The configuration that the server passes to its kernels. `folder` and `umask` are those with
-    which petsync was started; `options` are the options of `connect`, without secrets.
-    """
-
-    folder: str
-    options: dict[str, object] = field(default_factory=dict)
-    umask: int = 0o077
-
-    @contextmanager
-    def exported(self, environ: MutableMapping[str, str], token: str | None) -> Iterator[None]:
-        """Put the configuration and the token into `environ`, for child processes, until the end of
-        the block.
-        """
-        formers = {name: Secret(environ[name]) for name in (_GIVEN, _TOKEN) if name in environ}
-        try:
-            environ[_GIVEN] = json.dumps(asdict(self))
-            if token is not None:
-                environ[_TOKEN] = token
-            yield
-        finally:
-            for name in (_GIVEN, _TOKEN):
-                environ.pop(name, None)
-            environ.update((name, former.reveal()) for name, former in formers.items())
-
-
-def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
-    """Return the server's configuration; remove it and the variables of Voilà's request from
-    `environ`.
-    """
-    options = json.loads(environ.pop(_GIVEN, "{}"))
-    for name in _REQUEST:
-        environ.pop(name, None)
-    return AppConfig(**{"folder": ".", **options})
-
-
-# The kernel's side of the page: the forms for the store in the command's options. It does not
-# import the server, because that import takes as long as the import of all forms.
+# The kernel's side of the page: the forms for the store in the command's options.
 
 
 def open_page() -> AppForm:

@@ -38,7 +38,7 @@ from voila.tornado.handler import TornadoVoilaHandler
 
 from petsync._files import make_private_folder
 from petsync.errors import SettingsError
-from petsync.widgets.app import AppConfig
+from petsync.widgets.app_config import AppConfig
 
 __all__ = ["Gate", "serve"]
 

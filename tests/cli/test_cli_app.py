@@ -205,9 +205,33 @@ def test_a_page_s_kernel_loads_no_server() -> None:
     """A page's kernel imports no part of the server, which takes seconds to load."""
     notebook = files("petsync.widgets").joinpath("assets", "app.ipynb").read_text("utf-8")
     [line] = re.findall(r"from petsync\.[\w.]+ import open_page", notebook)
+    assert not {"voila", "jupyter_server", "nbformat", "tornado.web"} & _modules_after(line)
+
+
+def test_the_page_s_server_loads_no_form() -> None:
+    """The page's server imports no form and no store, which take as long to load as the server."""
+    loaded = _modules_after("import petsync.widgets.webapp")
+    assert "voila" in loaded
+    assert not {"petsync.widgets.app", "petsync.store", "ipywidgets", "pandas"} & loaded
+
+
+def _modules_after(line: str) -> set[str]:
     code = f"import sys; {line}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"voila", "jupyter_server", "nbformat", "tornado.web"} & set(done.stdout.split())
+    return set(done.stdout.split())
+
+
+def test_the_page_loads_its_scripts_while_the_kernel_starts(link: str) -> None:
+    """The page names its scripts and its kernel before the kernel has an answer, and each script
+    once.
+    """
+    with httpx.Client(timeout=120) as client:
+        text = client.get(link).text
+    start, _, rest = text.partition("window.voila_process = ")
+    assert '"kernelId": "' in start
+    assert start.count("/voila.js") == 1
+    assert start.count('rel="preload"') > 2
+    assert "/voila.js" not in rest
 
 
 def test_a_closed_tab_ends_its_kernel(link: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 import petsync as ps
 from petsync.sandbox import Sandbox
-from petsync.widgets.app import AppConfig, AppForm, app, connect_app
+from petsync.widgets.app import AppForm, app, connect_app
+from petsync.widgets.app_config import AppConfig
 from petsync.widgets.browse import BrowseForm
 from petsync.widgets.login import ConnectForm, LoginForm, remember_store, remembered_stores
 from petsync.widgets.review import ReviewForm
