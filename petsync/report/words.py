@@ -58,6 +58,7 @@ __all__ = [
     "count",
     "count_beyond",
     "count_left",
+    "describe_applied",
     "describe_cause",
     "describe_clashes",
     "describe_refusal",
@@ -906,6 +907,19 @@ def report_summary(report: Report) -> str:
     if report.stopped:
         return f"Stopped early: {counts}. {_resume_hint(report)}"
     return f"{'Done with problems' if report.exit_code else 'Done'}: {counts}."
+
+
+_MADE: Mapping[Kind, str] = {"add": "added", "update": "changed", "delete": "deleted"}
+
+
+def describe_applied(counts: Mapping[Kind, int]) -> str:
+    """Return how many pets a run changed, by kind: `2 pets were added, 1 was changed.`."""
+    parts = [(total, made) for kind, made in _MADE.items() if (total := counts.get(kind, 0))]
+    if not parts:
+        return "Nothing was changed in the store."
+    texts = [f"{number(total)} {'was' if total == 1 else 'were'} {made}" for total, made in parts]
+    pets = "pet" if parts[0][0] == 1 else "pets"
+    return f"{texts[0].replace(' ', f' {pets} ', 1)}{''.join(f', {text}' for text in texts[1:])}."
 
 
 def _resume_hint(report: Report) -> str:

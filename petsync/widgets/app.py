@@ -257,10 +257,10 @@ class AppForm(Form):
     def _show_report(self, report: Report) -> None:
         again = button("Open another sheet")
         again.on_click(self.work.wrap_callback(lambda _: self.go("sheet")))
-        shown = ipywidgets.HTML(report._repr_html_())
         review = self._parts["review"].form
-        files = ipywidgets.HTML(review.files.value if isinstance(review, ReviewForm) else "")
-        self._fill_step("report", shown, files, again)
+        assert isinstance(review, ReviewForm)
+        parts = review.changed, review.problems, review.files, review.facts
+        self._fill_step("report", *(ipywidgets.HTML(part.value) for part in parts), again)
         self._done.add("report")
         if not report.stopped:
             self._done.add("review")

@@ -262,11 +262,11 @@ class ReviewForm(Form):
         self.stop, self.meter = panel.stop, panel.meter
         self.resume, self.gentle, self.undo = panel.resume, panel.gentle, panel.undo
         self.outcome, self.results = panel.outcome, panel.results
-        self.write_ids, self.files = panel.write_ids, panel.files
+        self.write_ids, self.files, self.facts = panel.write_ids, panel.files, panel.facts
         self.overview, self.count, self.verdict = panel.overview, panel.count, panel.verdict
         self.finish = panel.finish
         self.question, self.question_box = panel.question, panel.ask
-        self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
+        self.clashes_box, self.changed, self.problems = panel.both, panel.changed, panel.problems
         self._table = ReviewTable(panel, self.work.wrap_callback, self._refresh_tally)
         self._wire(panel)
         self._open(panel)
@@ -507,9 +507,10 @@ class ReviewForm(Form):
 
     def _show_report(self, panel: Panel, ended: ReportView) -> None:
         self.report = report = ended.report
-        panel.report.value = review_view.result(report)
+        panel.changed.value = review_view.changed(ended)
+        panel.problems.value = review_view.problems(ended)
         panel.files.value = self._left_files.html
-        panel.causes.value = review_view.causes(ended.groups)
+        panel.facts.value = review_view.facts(report)
         panel.resume.description = review_view.left_to_do(report)
         panel.gentle.value = ended.is_pressed
         show(panel.resume, ended.can_resume)

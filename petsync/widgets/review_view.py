@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import re
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from petsync.errors import PetsyncError
-from petsync.plan.change import Blocked, Change, Clash, Conflict
+from petsync.plan.change import Blocked, Change, Clash, Conflict, Kind
 from petsync.plan.fields import UNITS, Unit, cell
 from petsync.plan.guard import CAPACITY_CURE, Limit, Refusal, Verdict
 from petsync.plan.plan import Plan
-from petsync.plan.report import PastRun, Report, Result, left_in
+from petsync.plan.report import Outcome, PastRun, Report, Result, left_in
 from petsync.report import html, words
 from petsync.report.document import (
     Alert,
@@ -44,11 +44,13 @@ from petsync.report.plan import (
 from petsync.report.plan import (
     NAMES,
     NOTE_KINDS,
+    ROW_KINDS,
     of_blocked,
     of_change,
     of_conflict,
     of_note,
 )
+from petsync.report.views.run import group_details
 from petsync.report.words import ResultGroup, capital, results_by_cause
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
@@ -87,19 +89,20 @@ __all__ = [
     "Warnings",
     "as_button_text",
     "box_label",
-    "causes",
     "change_row",
+    "changed",
     "clash_columns",
     "clash_row",
     "describe_other_run",
     "describe_tally",
+    "facts",
     "finish",
     "guard",
     "held_row",
     "left_to_do",
     "overview",
+    "problems",
     "render_question",
-    "result",
     "result_columns",
     "result_row",
     "title_of",
@@ -447,6 +450,8 @@ def _short(text: str, longest: int = _LONGEST) -> str:
 
 
 _ALL = -1
+_NAMED = 20
+"""The maximum number of pets that a text of the form names."""
 
 
 class ReportView:
@@ -454,8 +459,16 @@ class ReportView:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.groups: list[ResultGroup] = results_by_cause(report, None)
-        self._names = words.result_names(report.plan)
+        self.groups: list[ResultGroup] = results_by_cause(report, _NAMED)
+        self.applied: Counter[Kind] = Counter()
+        """The number of changes of each kind that were made."""
+        self.first_applied: list[Record] = []
+        self.names = words.result_names(report.plan)
+        for result in report.results:
+            if result.outcome == "applied" and result.kind != "none":
+                self.applied[result.kind] += 1
+                if len(self.first_applied) < _NAMED:
+                    self.first_applied.append(_applied_record(result, report.plan))
 
     @property
     def views(self) -> list[tuple[str, int]]:
@@ -465,19 +478,11 @@ class ReportView:
         titles = [(group.title, number) for number, group in enumerate(self.groups)]
         return [(f"Everything ({words.number(len(self.report.results))})", _ALL), *titles]
 
-    @property
-    def first(self) -> int:
-        """The view to show first: the first group that needs attention, or everything if there is
-        none.
-        """
-        worst = (n for n, group in enumerate(self.groups) if not group.is_plain)
-        return next(worst, _ALL)
-
     def results(self, view: int) -> Sequence[Result]:
         return self.report.results if view == _ALL else self._group(view)
 
     def row(self, result: Result) -> Row:
-        return result_row(str(result.number), result, self._names(result.number))
+        return result_row(str(result.number), result, self.names(result.number))
 
     @property
     def can_resume(self) -> bool:
@@ -487,7 +492,7 @@ class ReportView:
     @property
     def can_undo(self) -> bool:
         """Whether anything can be undone."""
-        return any(result.outcome == "applied" for result in self.report.results)
+        return bool(self.applied)
 
     @cached_property
     def is_pressed(self) -> bool:
@@ -498,6 +503,13 @@ class ReportView:
         group = self.groups[view]
         key = (group.outcome, group.cause)
         return [r for r in self.report.results if (r.outcome, r.cause) == key]
+
+
+def _applied_record(result: Result, plan: Plan) -> Record:
+    """The record of the change that was made; a new pet has the id that the store assigned."""
+    record = of_change(plan.changes[result.number])
+    new_id = result.assigned_id
+    return record if new_id is None else msgspec.structs.replace(record, pet_id=str(new_id))
 
 
 # Finder: filters a draft's changes.
@@ -607,8 +619,9 @@ class LeftFiles:
             into_sheet = self.outputs.read_request(plan).into_sheet
             if into_sheet:
                 backup = self.outputs.write_into_sheet(sheet, report, into_sheet)
+                written = Path(sheet.source)
                 message = f"The new ids are in {sheet.source}; the previous version is in {backup}."
-                parts.append(blocks_html(Note(message)))
+                parts.append(_link(written.name, written.read_bytes(), message))
         except PetsyncError as error:
             parts.append(blocks_html(error_alert(error)))
         self.html = "".join(parts)
@@ -656,9 +669,9 @@ WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another form or program applies the plan."""
 PLAN_AGAIN = "Plan again from the sheet to see the remaining changes."
 """The next step after an earlier run of the sheet was finished."""
-_NAMED = 20
-"""The maximum number of pets to delete that the question names."""
 _BY_HAND = "The user pressed Stop or closed the form."
+_URGENT: Sequence[Outcome] = ("failed", "unknown", "needs fixing", "conflict")
+"""The outcomes that need a person, in the order of the results."""
 TERMS = (
     (r"`petsync resume \S+ --rate 5`", "“Continue”, with “Send slowly” ticked,"),
     (r"`petsync resume [^`]+`", "“Continue”"),
@@ -812,27 +825,50 @@ def _describe_conflicts(plan: Plan) -> Iterator[str]:
         yield f"Nothing is sent for {' and '.join(rest)}."
 
 
-def result(report: Report) -> str:
-    blocks: list[Block] = [
-        Summary(as_button_text(words.report_summary(report))),
-        Facts([("run", report.run_id), *words.report_facts(report)]),
-    ]
-    if report.stopped:
-        reason = _BY_HAND if report.stopped == "interrupted" else as_button_text(report.stopped)
-        blocks.append(Alert(words.STOPPED_TITLE, reason.splitlines()))
+def changed(ended: ReportView) -> str:
+    """What the run changed: the number of pets by kind of change, and the first of them."""
+    total = ended.applied.total()
+    blocks: list[Block] = [Summary(words.describe_applied(ended.applied))]
+    if total:
+        more = total - len(ended.first_applied)
+        blocks.append(Records(ended.first_applied, ROW_KINDS, more))
     return blocks_html(*blocks)
 
 
-def causes(groups: Iterable[ResultGroup]) -> str:
-    """The causes of all results except ordinary successes, each with what to do; those that need
-    attention come first. "" if there are none.
+def problems(ended: ReportView) -> str:
+    """Why the run stopped, if it did, and the results by cause, except ordinary successes, each
+    with its meaning and what to do; those that need a person come first. "" if there are none.
     """
-    parts = []
-    for group in groups:
+    stopped = ended.report.stopped
+    blocks: list[Block] = []
+    if stopped:
+        reason = _BY_HAND if stopped == "interrupted" else as_button_text(stopped)
+        blocks.append(Alert(words.STOPPED_TITLE, reason.splitlines()))
+    if counts := [f"{number} {name}" for name, number in _count_urgent(ended.groups)]:
+        blocks.append(Summary(f"Needs you: {', '.join(counts)}."))
+    for group in ended.groups:
         if not group.is_plain:
-            advice = words.sentences(group.text.meaning, group.text.cure)
-            parts.append(Details(group.title, [Note(as_button_text(advice))]))
-    return blocks_html(*parts) if parts else ""
+            text = group.text._replace(
+                meaning=as_button_text(group.text.meaning), cure=as_button_text(group.text.cure)
+            )
+            details = group_details(dataclasses.replace(group, text=text), ended.names, _NAMED)
+            is_open = details.is_open or group.outcome in _URGENT
+            blocks.append(dataclasses.replace(details, is_open=is_open))
+    return blocks_html(*blocks) if blocks else ""
+
+
+def _count_urgent(groups: Iterable[ResultGroup]) -> Iterator[tuple[str, str]]:
+    totals: Counter[Outcome] = Counter()
+    for group in groups:
+        totals[group.outcome] += group.listing.total
+    for outcome in _URGENT:
+        if total := totals[outcome]:
+            yield words.inflect_outcome(outcome, total), words.number(total)
+
+
+def facts(report: Report) -> str:
+    """The run's id, store, source and time."""
+    return blocks_html(Facts([("run", report.run_id), *words.report_facts(report)]))
 
 
 def left_to_do(report: Report) -> str:
@@ -933,23 +969,24 @@ class Panel:
         self.stop = button("Stop")
 
     def _results(self) -> None:
-        self.report, self.causes = ipywidgets.HTML(), ipywidgets.HTML()
+        self.changed, self.problems = ipywidgets.HTML(), ipywidgets.HTML()
         self.outcome = ipywidgets.Dropdown(description="Show", options=[("", -1)])
         self.results = Table(caption="The result of each row")
         self.results.columns = result_columns()
         self.resume, self.undo = button("", primary=True), button("Undo...")
         self.gentle = tick("Send slowly (5 requests per second)")
         row = ipywidgets.HBox([self.resume, self.undo])
-        self.files = ipywidgets.HTML()
+        self.files, self.facts = ipywidgets.HTML(), ipywidgets.HTML()
         self.done = ipywidgets.VBox(
             [
-                self.report,
+                self.changed,
+                self.problems,
                 self.files,
-                self.causes,
                 self.gentle,
                 row,
                 self.outcome,
                 self.results,
+                self.facts,
             ]
         )
 
@@ -1030,14 +1067,13 @@ class ReviewTable:
         self._judge()
 
     def open_report(self, ended: ReportView) -> None:
-        """Show a run's results, beginning with the first group that needs attention."""
+        """Show a run's results, and the choice of a group if there are several."""
         self._ended = ended
         self._filling = True
         self._panel.outcome.options = ended.views
-        self._panel.outcome.value = ended.first
+        self._panel.outcome.value = _ALL
         self._filling = False
-        is_part = ended.first != _ALL
-        show(self._panel.outcome, is_part or len(ended.report.results) >= FILTERS_FROM)
+        show(self._panel.outcome, len(ended.groups) > 1)
         self._view()
 
     # Changes ------------------------------------------------------------------------------------

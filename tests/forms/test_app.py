@@ -129,10 +129,12 @@ def test_from_sign_in_to_report(
     assert {store.api.get_pet_by_id(n).name for n in (1, 2)} == {"Rex", "Mia"}
 
     page.go("report")
-    heading, result, files, again = page._parts["report"].box.children
+    heading, changed, problems, files, facts, again = page._parts["report"].box.children
     assert heading.text == "Report"
     assert review.report is not None
-    assert review.report.run_id in result.value
+    assert "2 pets were changed." in changed.value
+    assert problems.value == ""
+    assert review.report.run_id in facts.value
     assert "Download edited.results.csv" in files.value
     again.click()
     assert page.current == "sheet"

@@ -54,15 +54,15 @@ def sent(form: ReviewForm) -> None:
     assert form.report is not None
 
 
-def downloaded(form: ReviewForm) -> bytes:
-    """Return the content of the download link."""
-    (body,) = re.findall(r"base64,([\w+/=]+)", form.files.value)
-    return base64.b64decode(body)
+def downloaded(form: ReviewForm) -> dict[str, bytes]:
+    """Return the contents of the download links, by file name."""
+    links = re.findall(r'base64,([\w+/=]+)"[^>]*download="([^"]+)"', form.files.value)
+    return {name: base64.b64decode(body) for body, name in links}
 
 
 def test_new_ids_are_written_unless_the_tick_goes(store: ps.Store, sheet: Path) -> None:
     """The new ids are written into the sheet unless the user unticks this; a backup and the results
-    are written too.
+    are written too. The results and the sheet can be downloaded.
     """
     form = review(store.plan(sheet), store)
     asked(form)
@@ -73,7 +73,8 @@ def test_new_ids_are_written_unless_the_tick_goes(store: ps.Store, sheet: Path) 
     assert sheet.read_text("utf-8") == TEXT.replace(",New", "2,New")
     (backup,) = Path().glob("pets.backup-*.csv")
     assert backup.read_text("utf-8") == TEXT
-    assert downloaded(form) == Path("pets.results.csv").read_bytes()
+    results = Path("pets.results.csv").read_bytes()
+    assert downloaded(form) == {"pets.results.csv": results, "pets.csv": sheet.read_bytes()}
     form.close()
 
 
@@ -84,7 +85,8 @@ def test_without_the_tick_the_sheet_stays(store: ps.Store, sheet: Path) -> None:
     form.write_ids.value = False
     sent(form)
     assert sheet.read_text("utf-8") == TEXT
-    Path("again.csv").write_bytes(downloaded(form))
+    (results,) = downloaded(form).values()
+    Path("again.csv").write_bytes(results)
     assert list(read_sheet("again.csv").frame["id"]) == [1, 2]
     form.close()
 
@@ -103,7 +105,7 @@ def test_a_sheet_that_is_open_elsewhere_is_not_offered(store: ps.Store, sheet: P
     sent(received)
     assert sheet.read_text("utf-8") == TEXT
     assert not [*Path().glob("pets.results*")]
-    assert b"New" in downloaded(received)
+    assert b"New" in downloaded(received)["pets.results.csv"]
     for each in (form, received):
         each.close()
 

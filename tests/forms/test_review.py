@@ -79,17 +79,17 @@ def test_an_undo_after_a_search_opens(
 
 
 def test_few_results_can_all_be_seen(open_form: Callable[..., ReviewForm], store: ps.Store) -> None:
-    """If a part of few results is shown first, the choice of the others is visible."""
+    """All results are shown first, and the choice of a group is visible, also with few results."""
     sheet = sheet_saying({"id": 1, "name": "New"}, {"id": 999, "name": "X", "action": "update"})
     form = open_form(store.plan(sheet))
     send(form)
     finish(form)
-    assert len(form.results.rows) == 1
+    assert len(form.results.rows) == 2
     panel = form._panel
     assert panel is not None
     assert panel.outcome.layout.display != "none"
-    panel.outcome.value = panel.outcome.options[0][1]
-    assert len(form.results.rows) == 2
+    panel.outcome.value = 0
+    assert len(form.results.rows) == 1
 
 
 def renaming(*numbers: int, to: str = "New") -> Sheet:
@@ -754,14 +754,53 @@ def test_problems_come_by_cause_with_a_cure(store: ps.Store, open_form: FormOpen
     send(form)
     report = finish(form)
     assert report.counts["conflict"] == 3
-    assert "2 in conflict: changed in the store since the plan" in form.causes.value
-    assert "1 in conflict: no longer in the store" in form.causes.value
-    assert "Plan again" in form.causes.value
+    for phrase in (
+        "Needs you: 3 conflict",
+        "2 in conflict: changed in the store since the plan",
+        "1 in conflict: no longer in the store",
+        "Plan again",
+        "Pet 3",
+    ):
+        assert phrase in form.problems.value
+    assert form.problems.value.count("<details open>") == 2
     assert form.notice.tone == "problem"
+    assert len(form.results.rows) == 4
+    form.outcome.value = 0
     assert [row["cells"]["id"] for row in form.results.rows] == ["1", "2"]
     assert {row["tone"] for row in form.results.rows} == {"conflict"}
-    form.outcome.value = -1
-    assert len(form.results.rows) == 4
+
+
+def test_a_report_says_first_what_changed(store: ps.Store, open_form: FormOpener) -> None:
+    """After a run the form says first what changed: the number of pets, and the first twenty with
+    their values; the details of the run are at the end.
+    """
+    rows = [{"id": n, "name": f"New {n}"} for n in range(1, 25)]
+    sheet = sheet_saying(*rows, {"id": 60, "action": "delete"}, {"name": "Luna", "status": "sold"})
+    form = open_form(store.plan(sheet, max_update=60))
+    send(form)
+    report = finish(form)
+    assert "1 pet was added, 24 were changed, 1 was deleted." in form.changed.value
+    assert "Luna" in form.changed.value
+    new_id = next(r.assigned_id for r in report.results if r.kind == "add")
+    assert f"<bdi>{new_id}</bdi>" in form.changed.value
+    assert form.changed.value.count("<tr") == 21
+    assert "... and 6 more" in form.changed.value
+    assert form.problems.value == ""
+    panel = form._panel
+    assert panel is not None
+    order = (panel.changed, panel.problems, panel.files, panel.results, panel.facts)
+    assert [each for each in panel.done.children if each in order] == [*order]
+    assert report.run_id in form.facts.value
+
+
+def test_a_run_that_changes_nothing_says_so(store: ps.Store, open_form: FormOpener) -> None:
+    """If no change was made, the form says so first."""
+    plan = store.plan(renaming(1))
+    store.api.delete_pet(1)
+    form = open_form(plan)
+    send(form)
+    finish(form)
+    assert "Nothing was changed in the store." in form.changed.value
 
 
 def test_a_service_that_goes_away_can_be_gone_on_with(
@@ -776,7 +815,7 @@ def test_a_service_that_goes_away_can_be_gone_on_with(
     report = finish(form)
     assert report.counts["applied"] < 2
     assert shown(form.resume)
-    assert "petsync resume" not in form.causes.value + form.notice.text + form.notice.hint
+    assert "petsync resume" not in form.problems.value + form.notice.text + form.notice.hint
     box.break_with(None)
     form.resume.click()
     assert finish(form).counts["applied"] == 2
@@ -909,7 +948,7 @@ def test_hostile_words_are_shown_as_text(store: ps.Store, open_form: FormOpener)
     contents: Sequence[str] = [form.html(), form.question.value, form.overview.value]
     form.send.click()
     finish(form)
-    for html in (*contents, form.html(), form.causes.value, form.report_box.value):
+    for html in (*contents, form.html(), form.problems.value, form.changed.value):
         assert "<img" not in html
         assert "\u202e" not in html
     assert "&lt;img" in contents[1]

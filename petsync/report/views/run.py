@@ -56,6 +56,7 @@ from petsync.report.words import (
 __all__ = [
     "describe_counts",
     "describe_undo",
+    "group_details",
     "outcome_blocks",
     "outcome_kind",
     "outcome_record",
@@ -228,7 +229,7 @@ def outcome_blocks(
         if group.cause in listed:
             yield Note(f"{group.title}. The plan above lists them.")
         elif not group.is_plain:
-            yield _group_details(group, names, limit)
+            yield group_details(group, names, limit)
 
 
 def stop_alert(stopped: str) -> Iterator[Alert]:
@@ -242,7 +243,8 @@ def _cause_notes(group: ResultGroup) -> list[Note]:
     return [Note(group.text.meaning, "quiet"), *([Note(cure)] if cure else [])]
 
 
-def _group_details(group: ResultGroup, names: Callable[[int], str], limit: int | None) -> Details:
+def group_details(group: ResultGroup, names: Callable[[int], str], limit: int | None) -> Details:
+    """Return a group of results with its meaning, what to do, and its listed rows."""
     listing = group.listing
     rows = [_row(result, names) for result in listing.shown]
     return Details(
