@@ -75,6 +75,7 @@ __all__ = [
     "ANY",
     "CHANGE_COLUMNS",
     "KINDS",
+    "MAX_LINKED_BYTES",
     "PLAN_AGAIN",
     "TITLES",
     "WAIT",
@@ -96,6 +97,7 @@ __all__ = [
     "describe_other_run",
     "describe_tally",
     "facts",
+    "file_link",
     "finish",
     "guard",
     "held_row",
@@ -633,21 +635,24 @@ class LeftFiles:
         if self._received is None:
             path = default_results_path(sheet)
             self.outputs.write_results(sheet, report, path)
-            return _link(path.name, path.read_bytes(), f"The results are in {path}.")
+            return file_link(path.name, path.read_bytes(), f"The results are in {path}.")
         name = default_results_path(dataclasses.replace(sheet, source=report.plan.source)).name
         with tempfile.TemporaryDirectory(prefix="petsync-results-") as folder:
             path = Path(folder) / name
             write_results(sheet, report, path)
             if path.stat().st_size <= MAX_LINKED_BYTES:
                 label = "Continue with this file: it has the new ids."
-                return _link(name, path.read_bytes(), label)
+                return file_link(name, path.read_bytes(), label)
         # The folder is gone, so a file that is too large for the page needs another place.
         path = Path(name).absolute()
         write_results(sheet, report, path, follow=False)
         return blocks_html(Note(f"Continue with {path}: it has the new ids."))
 
 
-def _link(name: str, data: bytes, label: str) -> str:
+def file_link(name: str, data: bytes, label: str) -> str:
+    """Return a link that contains the file, with a label; only the label if the file is larger than
+    `MAX_LINKED_BYTES`.
+    """
     if len(data) > MAX_LINKED_BYTES:
         return blocks_html(Note(label))
     body = base64.b64encode(data).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os.path import lexists
@@ -14,6 +15,7 @@ import ipywidgets
 from petsync._sync import Task
 from petsync.client.loaders import Lookups
 from petsync.errors import LockedError, PetsyncError, SheetError
+from petsync.plan.change import Snapshot
 from petsync.plan.options import PlanKeywords
 from petsync.plan.plan import Plan
 from petsync.report.document import Document, Facts, Snippets, Summary, error_alert
@@ -30,6 +32,7 @@ from petsync.sheets import (
     annotate_sheet,
     peek,
     write_corrected,
+    write_sheet,
 )
 from petsync.store import Store
 from petsync.table.cells import make_visible
@@ -51,6 +54,7 @@ from petsync.widgets.components import (
     tick,
 )
 from petsync.widgets.form import Form, on_enter
+from petsync.widgets.review_view import MAX_LINKED_BYTES, file_link
 
 if TYPE_CHECKING:
     from petsync.widgets.components import ReceivedFile
@@ -71,6 +75,7 @@ __all__ = [
     "SheetView",
     "describe_plan",
     "describe_sheet",
+    "export_workbook",
     "open_sheet",
     "read_look",
     "save_corrected",
@@ -208,8 +213,20 @@ class FileChooser:
             description="Or its path", placeholder="catalogue.xlsx", continuous_update=False
         )
         self.open = button("Open", primary=True)
+        self.export = button("Export a workbook")
+        self.exported = ipywidgets.HTML()
         self.list()
-        self.box = ipywidgets.VBox([self.files, self.listed, self.path, self.open])
+        hint = element("p", text("No sheet yet? Export the catalogue, and edit it in Excel:"))
+        self.box = ipywidgets.VBox(
+            [
+                self.files,
+                self.listed,
+                self.path,
+                self.open,
+                ipywidgets.HBox([ipywidgets.HTML(hint), self.export]),
+                self.exported,
+            ]
+        )
 
     def list(self) -> None:
         """Show the sheets in the folder, the newest first."""
@@ -235,6 +252,34 @@ def _sheets(folder: Path) -> list[str]:
 def _is_sheet(path: Path) -> bool:
     is_lock = path.name.startswith(("~$", "."))
     return path.suffix.casefold() in SUFFIXES and not is_lock and path.is_file()
+
+
+_EXPORT = "catalogue.xlsx"
+
+
+async def export_workbook(store: Store, path: Path) -> str:
+    """Return a link that contains a workbook with every pet. A workbook that is too large for the
+    page is written to `path`, and its path is returned instead.
+
+    Raises the errors of `Snapshot.require_whole`, and those of `write_sheet` for `path`.
+    """
+    aio = store.aio
+    snapshot = await aio.snapshot()
+    snapshot.require_whole()
+    statuses = aio.api.session.profile.statuses
+    return await asyncio.to_thread(_write_export, snapshot, path, statuses)
+
+
+def _write_export(snapshot: Snapshot, path: Path, statuses: Sequence[str]) -> str:
+    with tempfile.TemporaryDirectory(prefix="petsync-export-") as folder:
+        draft = Path(folder) / path.name
+        write_sheet(snapshot, draft, statuses=statuses)
+        data = draft.read_bytes()
+    label = f"It has {count(len(snapshot), 'pet')}."
+    if len(data) > MAX_LINKED_BYTES:
+        write_sheet(snapshot, path, statuses=statuses)
+        label = f"It is {path}. {label}"
+    return file_link(path.name, data, label)
 
 
 # Columns: the worksheet to read, and the meaning of unknown headers.
@@ -366,6 +411,7 @@ _TERMS = (
         "Choose what its columns mean.",
     ),
     (r"\(--column .*?, in Python mapping=\{.*?: '\w+'\}\)", "(choose its meaning above)"),
+    (r", or read only the statuses that it does list: .*? \(--status, .*?\)\)", ""),
     (r"\(--two-way, in Python two_way=True\)", f"(“{_ALONE}” in the options)"),
 )
 """Parts of messages that name options and arguments, as regular expressions, and their
@@ -874,7 +920,6 @@ class Panel:
         """Show whether work is active."""
         show(self.stop, is_busy)
         self.meter.shown = is_busy
-        self.meter.text, self.meter.done, self.meter.total = "Reading", 0, 0
 
     def progress(self, text: str, done: int = 0, total: int = 0) -> None:
         with self.meter.hold_sync():
@@ -1024,6 +1069,7 @@ class SheetForm(Form):
         )
         self.files, self.listed = panel.choosing.files, panel.choosing.listed
         self.path_field = panel.choosing.path
+        self.export, self.exported = panel.choosing.export, panel.choosing.exported
         self.columns, self.findings, self.made = panel.columns, panel.findings, panel.made
         self.options, self.saving = panel.options, panel.saving
         self.go, self.sure, self.again = panel.choosing.open, panel.sure, panel.again
@@ -1050,6 +1096,7 @@ class SheetForm(Form):
         self.work.on_clicks(
             {
                 choosing.open: self._open_named,
+                choosing.export: self._export,
                 panel.columns.again: self._read_so,
                 panel.sure: self._correct_sure,
                 panel.again: self._check_again,
@@ -1137,6 +1184,17 @@ class SheetForm(Form):
 
     def _merge_corrections(self) -> dict[str, str]:
         return {**self.corrections, **self._take_choices()}
+
+    # Exporting
+
+    def _export(self) -> None:
+        self.exported.value = ""
+        work = export_workbook(self.store, self.folder / _EXPORT)
+        self._begin(work, self._show_export, doing="Reading the store")
+
+    def _show_export(self, link: str) -> None:
+        self.exported.value = link
+        self.tell("The workbook is ready.", "Edit it in Excel, save it, then open it here.")
 
     # Reading
 
@@ -1229,8 +1287,8 @@ class SheetForm(Form):
             return
         panel.findings.require_none_open()
         self._leave_review()
-        panel.progress("Asking the store")
-        self._begin(self._read_and_compare(self.path, sheet, panel.options.chosen), self._show_plan)
+        work = self._read_and_compare(self.path, sheet, panel.options.chosen)
+        self._begin(work, self._show_plan, doing="Asking the store")
 
     async def _read_and_compare(
         self, path: Path, sheet: Sheet, options: PlanKeywords
@@ -1310,14 +1368,19 @@ class SheetForm(Form):
         work: Coroutine[Any, Any, R],
         then: Callable[[R], object],
         failed: Callable[[PetsyncError], object] | None = None,
+        *,
+        doing: str = "Reading",
     ) -> None:
-        """Start the work, and cancel earlier work, whose result is ignored."""
+        """Start the work, and cancel earlier work, whose result is ignored. `doing` is shown with
+        the progress.
+        """
         if self._task is not None:
             self._task.cancel()
         self._turn += 1
         turn = self._turn
         if self._panel is not None:
             self._panel.busy(True)
+            self._panel.progress(doing)
 
         def done(result: R) -> None:
             if turn == self._turn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -15,6 +17,7 @@ from sheetmaking import workbook_of
 
 import petsync as ps
 from petsync.plan.plan import Plan
+from petsync.sandbox import Sandbox
 from petsync.widgets.components import Fold, Table
 from petsync.widgets.sheet import PAGE, SheetForm, open_sheet
 
@@ -85,6 +88,63 @@ def heard_by(part: Table) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     part.send = lambda content, buffers=None: messages.append(content)
     return messages
+
+
+class TestExporting:
+    """The workbook that the form makes for a user who has none."""
+
+    def test_is_complete_and_can_be_opened(self, form: SheetForm, here: Path) -> None:
+        """The downloaded workbook has every pet and its base: without an edit, nothing changes. The
+        form writes no file into the folder.
+        """
+        before = set(here.iterdir())
+        press(form, "export")
+        assert set(here.iterdir()) == before
+        assert form.notice.text == "The workbook is ready."
+        assert "It has 1,240 pets." in form.exported.value
+        (body,) = re.findall(r"base64,([\w+/=]+)", form.exported.value)
+        (here / "catalogue.xlsx").write_bytes(base64.b64decode(body))
+        open_file(form, "catalogue.xlsx")
+        press(form, "compare")
+        assert form.plan is not None
+        assert (form.plan.changes, form.plan.summary().unchanged) == ((), 1240)
+
+    def test_a_large_one_is_a_file(
+        self, form: SheetForm, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A workbook that is too large for the page is written into the folder, and replaces no
+        workbook that a user edited.
+        """
+        monkeypatch.setattr("petsync.widgets.sheet.MAX_LINKED_BYTES", 1000)
+        monkeypatch.setattr("petsync.widgets.review_view.MAX_LINKED_BYTES", 1000)
+        press(form, "export")
+        path = here / "catalogue.xlsx"
+        assert f"It is {path}. It has 1,240 pets." in unescape(form.exported.value)
+        book = openpyxl.load_workbook(path)
+        book["Pets"]["B2"] = "Edited"
+        book.save(path)
+        press(form, "export")
+        assert "was edited" in form.notice.text
+        assert form.exported.value == ""
+        assert openpyxl.load_workbook(path)["Pets"]["B2"].value == "Edited"
+
+    def test_an_incomplete_one_is_refused(self, tmp_path: Path) -> None:
+        """If the store does not list a status, no workbook is made, and the form says so in its own
+        words.
+        """
+        once = ps.RetryPolicy(attempts=1)
+        with (
+            Sandbox(auth=False, faults="503=1,status=sold", seed=SAMPLES / "store.json") as box,
+            ps.connect(box.url, environ={}, state=tmp_path, retry=once) as store,
+        ):
+            form = open_sheet(store)
+            assert form.widget is not None
+            press(form, "export")
+            assert form.exported.value == ""
+            assert "the status sold would be missing" in form.notice.text
+            assert form.notice.hint == "Try again when the store answers."
+            form.close()
+            assert form.work.wait(60)
 
 
 class TestOpening:
