@@ -413,14 +413,16 @@ def _document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _print(context: Context, diagnosis: Diagnosis) -> None:
+    from petsync.report.words import count
+
     out = context.out
     out.print(f"{diagnosis.url}, profile {diagnosis.profile.name}", style="bold", soft_wrap=True)
     for check in (*diagnosis.checks, _check_extras()):
         for line in _lines(check, min(max(out.width, 60), 100)):
             out.print(line, soft_wrap=True)
     if diagnosis.seconds:
-        sent = f"{diagnosis.requests} GET requests, {diagnosis.seconds * 1000:.0f} ms each (median)"
-        out.print(f"{sent}. Nothing was written.", soft_wrap=True)
+        sent = f"{count(diagnosis.requests, 'GET request')}, {diagnosis.seconds * 1000:.0f} ms each"
+        out.print(f"{sent} (median). Nothing was written.", soft_wrap=True)
     style = "bold" if diagnosis.works else "bold red"
     out.print(_describe_result(diagnosis), style=style, soft_wrap=True)
     _show_suggestion(context, diagnosis)

@@ -83,6 +83,13 @@ def test_numbers(shell: Shell, box: Sandbox) -> None:
     assert 0 < done.json["median_ms"] < 60_000
 
 
+def test_one_request(shell: Shell, guarded: Sandbox) -> None:
+    """A service that needs a sign-in gets one request, and the text counts it as one."""
+    done = shell("doctor", *to(guarded))
+    assert done.code == 1
+    assert "\n1 GET request, " in done.out
+
+
 def test_token_and_api_key(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """A valid token and API key are reported as matching, a wrong API key as noted."""
     monkeypatch.setenv("PETSYNC_TOKEN", guarded.token())
