@@ -278,6 +278,8 @@ _INIT_EXAMPLES = """
 petsync init
 petsync init nightly
 """
+_EXAMPLE_SHEET = "catalogue.xlsx"
+"""The sheet in the new file."""
 
 
 @as_command("init", examples=_INIT_EXAMPLES)
@@ -308,10 +310,19 @@ def init_command(context: Context, folder: Path) -> int:
     if context.as_json:
         context.show_json({"file": str(path)})
     else:
-        what = f"It is for {url}: set sheet in it" if url else "Set url and sheet in it"
-        context.say(f"{path} was written. {what}.")
+        context.say(f"{path} was written. {_describe_missing(url, folder / _EXAMPLE_SHEET)}.")
         context.suggest("config", "check", *([] if folder == Path() else [path]), url=False)
     return 0
+
+
+def _describe_missing(url: str, sheet: Path) -> str:
+    """Describe what the new file is for, and which options are to be set in it."""
+    known = {"url": url, "sheet": sheet.name if sheet.is_file() else ""}
+    given = " and ".join(text for text in known.values() if text)
+    missing = " and ".join(name for name, text in known.items() if not text)
+    if not given:
+        return f"Set {missing} in it"
+    return f"It is for {given}: set {missing} in it" if missing else f"It is for {given}"
 
 
 def _find_known_url(context: Context) -> str:

@@ -246,6 +246,25 @@ def test_the_job_of_a_new_file_runs(shell: Shell, box: Sandbox) -> None:
     assert "catalogue" in done.out
 
 
+@pytest.mark.parametrize(
+    ("url", "has_sheet", "says"),
+    [
+        ("", False, "Set url and sheet in it."),
+        ("", True, "It is for catalogue.xlsx: set url in it."),
+        ("http://127.0.0.1:1/v2", False, "It is for http://127.0.0.1:1/v2: set sheet in it."),
+        ("http://127.0.0.1:1/v2", True, "It is for http://127.0.0.1:1/v2 and catalogue.xlsx."),
+    ],
+)
+def test_init_says_what_is_to_be_set(shell: Shell, url: str, has_sheet: bool, says: str) -> None:
+    """`init` names the address and the sheet that the new file has, and asks only for the rest."""
+    if has_sheet:
+        Path("catalogue.xlsx").touch()
+    assert shell("init", *(["--url", url] if url else [])).err.startswith(
+        f"petsync.toml was written. {says}\n"
+    )
+    assert '\nsheet = "catalogue.xlsx"\n' in Path("petsync.toml").read_text("utf-8")
+
+
 def test_init_here_and_for_machines(shell: Shell) -> None:
     """Without a folder `init` writes to the current one; a place that cannot be written is
     reported.
