@@ -111,7 +111,10 @@ class Day:
         return text
 
     def _mask_stamp(self, found: re.Match[str]) -> str:
-        number = self._moments.setdefault(found[1], len(self._moments))
+        # A round has microseconds, a run has a code; both may begin in the same second.
+        number = self._moments.setdefault(
+            found[1] + (found[2] or found[3] or ""), len(self._moments)
+        )
         micro, code = "-000000" if found[2] else "", f"-4b{number:02}" if found[3] else ""
         return f"20261120-0930{number:02}{micro}{code}"
 
