@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, expect
 
 _HERE = Path(__file__).parent
 _BROWSER = _HERE.parent / "tests" / "browser"
-sys.path[:0] = [str(_BROWSER), str(_BROWSER / "forms")]
+sys.path[:0] = [str(_BROWSER), str(_BROWSER / "forms"), str(_BROWSER.parent / "support")]
 
 from chromium import open_chromium  # noqa: E402
 from fronts import View, Voila  # noqa: E402
