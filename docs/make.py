@@ -65,11 +65,11 @@ the id of the run.
 | `not sent` | nothing was sent: not yet, or never; the cause says which |
 | `conflict` | sheet and store contradict each other; nothing was sent |
 | `needs fixing` | an error in the sheet blocks the row; nothing was sent |
-| `failed` | as far as the store shows, the change was not made |
+| `failed` | the store shows that the change was not made |
 | `unknown` | it is not known yet whether the change was made |
 
 `petsync resume` tries failed and unknown changes again, and sends those that were not started or
-held back. It leaves all other results as they are.
+held back. All other results stay unchanged.
 
 | code | outcome | in a report | meaning | what to do |
 |---|---|---|---|---|

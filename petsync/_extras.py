@@ -38,8 +38,8 @@ def has_extra(extra: str) -> bool:
 
 @contextmanager
 def needs_extra(extra: str, what: str, *, instead: str = "") -> Iterator[None]:
-    """Before the block, raise MissingExtraError if a package of the extra is missing. `what` is
-    what needs it, as the user calls it; `instead` is another way out. Also a decorator of
+    """Before the block, raise MissingExtraError if a package of the extra is missing. `what` names
+    the part that needs it, for the user; `instead` is another way out. Also a decorator of
     functions.
     """
     if not has_extra(extra):

@@ -59,7 +59,7 @@ def is_address(path: object) -> TypeGuard[str]:
 
 
 def real_path(path: str | Path) -> str:
-    """Return the path by which a file is recognised: without links; of an address, as it is."""
+    """Return the path that identifies a file: without links. An address is returned unchanged."""
     return path.rstrip("/") if is_address(path) else os.path.realpath(path)
 
 

@@ -350,7 +350,7 @@ def _find_mismatch(signature: inspect.Signature, part: object, args: Any, kwargs
 
 async def run_to_end(work: Coroutine[Any, Any, None], on_cancel: Callable[[], None]) -> None:
     """Wait until the work has ended, even after a cancellation, which calls `on_cancel` instead of
-    ending the work. Raises what the work raises.
+    ending the work. Raises the errors of the work.
     """
     task = asyncio.ensure_future(work)
     while not task.done():

@@ -136,7 +136,7 @@ NOBODY = "there was no sign-in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The sign-in at a service and its account, as far as they are known. It contains no secret."""
+    """What is known about the sign-in at a service and its account. It contains no secret."""
 
     url: str
     signed_in: bool = False

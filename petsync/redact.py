@@ -125,7 +125,7 @@ class Redactor:
     def _find_packed(
         self, parts: Mapping[str, Sequence[tuple[_Level, _EncodedText]]], depth: int
     ) -> Iterator[_Span]:
-        """Yield the spans of secrets in decoded texts. All texts are searched at once, because
+        """Yield the spans of secrets in decoded texts. All texts are searched together, because
         there may be many.
         """
         texts = [*parts]

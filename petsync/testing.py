@@ -61,8 +61,8 @@ class FakeService(Sandbox):
         profile: str | ServiceProfile | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> Store:
-        """Return a Store that is signed in here. It reads no environment; `state` is its state
-        folder, and `transport` may wrap the store's own.
+        """Return a Store that is signed in to this store. It reads no environment; `state` is its
+        state folder, and `transport` may wrap the transport of this object.
         """
         return connect(
             self.url,

@@ -1,13 +1,13 @@
 """What the user trusts with secrets: confirmed petsync.toml files, and addresses used before.
 
 A folder may come from anybody, and its petsync.toml decides where requests go. `petsync trust`
-records a confirmation in the user's own configuration folder: the file's path, and a digest of the
+records a confirmation in the user's configuration folder: the file's path, and a digest of the
 settings that decide where secrets and data go. If these settings change, the user must confirm
 again.
 
 A plan, an export or a journal may come from anybody too, and names the address of its store. It is
 used without asking, but it gets no secret unless the user has used secrets there before. These
-addresses are recorded in the user's own state folder.
+addresses are recorded in the user's state folder.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 LISTED = "PETSYNC_VARIABLES"
 """The environment variable in which the user lists names for `${NAME}`, separated by commas."""
 SECRETS = frozenset({"PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET"})
-"""petsync's own variables that an unconfirmed file may never put into an address, even if they are
+"""PETSYNC_* variables that an unconfirmed file may never put into an address, even if they are
 listed.
 """
 _NAMES = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -143,9 +143,7 @@ def withdraw(file: Path) -> bool:
 
 
 def record_path() -> Path:
-    """Return the path of the file with the confirmations, in the user's own configuration
-    folder.
-    """
+    """Return the path of the file with the confirmations, in the user's configuration folder."""
     # A relative path in the variable is ignored: it could be in the folder with petsync.toml.
     return user_folder("XDG_CONFIG_HOME", "APPDATA", ".config") / "petsync" / "trusted.json"
 

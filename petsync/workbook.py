@@ -170,7 +170,7 @@ def _cell_xml(number: int, value: Value, letters: str, plain: int, quoted: int) 
         raise SheetError(
             f"the cell {letters}{number} would have more than the {MAX_CELL:,} characters that "
             f"Excel allows: {text[:40]!r}…",
-            hint="Shorten the text, or write another format than .xlsx, such as .json.",
+            hint="Shorten the text, or write a format other than .xlsx, such as .json.",
         )
     style = quoted if text.startswith(_LIKE_FORMULA) else plain
     content = _runs(value) if isinstance(value, MarkedText) else _text(text)

@@ -274,9 +274,9 @@ MISTAKES = (
             "[report]", whole=True),
     Mistake("two jobs with one sheet",
             '[jobs.again]\nmode = "push"\nsheet = "./catalogue.xlsx"', 8, "jobs.again.sheet",
-            "works with the same sheet", "a sheet of its own", schema=False),
+            "works with the same sheet", "a different sheet", schema=False),
     Mistake("a folder that has the sheet", '[jobs.all]\nmode = "push"\nfolder = "."', 8,
-            "jobs.all.folder", "works with the same sheet", "a sheet of its own", schema=False),
+            "jobs.all.folder", "works with the same sheet", "a different sheet", schema=False),
     Mistake("the same twice",
             other('mode = "push"\nsheet = "a.csv"')
             + '[jobs.again]\nmode = "push"\nsheet = "a.csv"', 7, "jobs.again.sheet",

@@ -240,7 +240,7 @@ def test_a_client_of_another_loop_is_explained() -> None:
     once = ps.RetryPolicy(attempts=1)
     with (
         ps.connect(URL, http=client, retry=once, environ={}) as store,
-        pytest.raises(ps.errors.TransportError, match="give each store a client of its own"),
+        pytest.raises(ps.errors.TransportError, match="give each store a separate client"),
     ):
         store.api.get_pet_by_id(7)
 

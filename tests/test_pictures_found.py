@@ -178,8 +178,8 @@ def listed(folder: Path, *rows: str, **options: object) -> ImageMatches:
 
 
 def test_cells_name_files(tmp_path: Path) -> None:
-    """A cell holds one or several paths in their order, with quotes as in photo_urls; a blank cell
-    gives no picture.
+    """A cell contains one or several paths in their order, with quotes as in photo_urls; a blank
+    cell gives no picture.
     """
     put(tmp_path / "pics", p1__png=image(), p2__png=image())
     (tmp_path / "a | b.png").write_bytes(image())

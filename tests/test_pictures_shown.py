@@ -225,7 +225,7 @@ def test_treatment_says_all() -> None:
     assert treatment(done) == (
         "metadata removed, scaled to 20 × 15, saved again as JPEG, quality 90"
     )
-    assert treatment(picture()) == "as it is"
+    assert treatment(picture()) == "unchanged"
     asked = pictures(done, options=PictureOptions(keep_metadata=True, max_side=20))
     assert "metadata kept, no side over 20 pixels" in repr(asked)
 

@@ -123,8 +123,8 @@ def test_explanations_stand_below_each_other() -> None:
         ("add", "+ Pet 17, Bella (Pets!B18): it will be added."),
         ("delete", "- Pet 17, Bella (Pets!B18): it will be deleted."),
         ("conflict", "! Pet 17, Bella (Pets!B18): it is in conflict."),
-        ("blocked", "x Pet 17, Bella (Pets!B18): nothing is sent, as its row needs fixing."),
-        ("ignored", "* Pet 17, Bella (Pets!B18): nothing is sent, as its row is ignored."),
+        ("blocked", "x Pet 17, Bella (Pets!B18): nothing is sent, because its row needs fixing."),
+        ("ignored", "* Pet 17, Bella (Pets!B18): nothing is sent, because its row is ignored."),
         ("unchanged", "* Pet 17, Bella (Pets!B18): nothing changes."),
     ],
 )

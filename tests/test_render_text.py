@@ -156,7 +156,7 @@ petsync sheet
   x Pets!C9
 
 Checked: 2 rows can be used, 4 rows need fixing; 4 errors, 4 warnings.
-Equal cells can be corrected at once: 2 cells by --correct
+Equal cells can be corrected together: 2 cells by --correct
 status:availabel=STATUS, in Python corrections={'status:availabel': 'STATUS'}.
 A plan leaves these rows and their pets alone: fix the cells, and check again.
 docs/findings.md explains each code."""
@@ -249,7 +249,7 @@ def test_a_snapshot_names_few_statuses() -> None:
         (plan_with(ADD), "Plan: 1 to add, 0 to change, 0 to delete; 0 in agreement."),
         (
             plan_with(rows=2, unchanged=2, coverage=Coverage(("sold",), (SILENT,))),
-            "In sync: all 2 rows agree with the store, as far as the store answered.",
+            "In sync: all 2 rows agree with the store, but it did not answer every query.",
         ),
     ],
 )
@@ -506,7 +506,7 @@ def test_a_report_of_a_stop_says_why_and_what_is_left() -> None:
     assert "\nWhy it stopped\n  the token expired\n  Log in again.\n" in text
     assert text.partition("Stopped early: ")[2].replace("\n", " ") == (
         "1 applied, 2 not sent, 1 unknown. 3 changes are left: "
-        "`petsync resume 20261120-093100-4f2a` does the rest."
+        "`petsync resume 20261120-093100-4f2a` finishes the run."
     )
 
 

@@ -172,13 +172,13 @@ WRONG = {
         lambda _: write_results("pets.xlsx", RESULTS, "out.xlsx"),
     ],
     "a DataFrame is not a sheet": [lambda _: write_back(RESULTS, RESULTS)],
-    "a Sheet holds no results": [lambda sheet: write_back(sheet, sheet)],
-    "a list holds no results": [lambda sheet: write_results(sheet, [], "out.xlsx")],
+    "a Sheet has no results": [lambda sheet: write_back(sheet, sheet)],
+    "a list has no results": [lambda sheet: write_results(sheet, [], "out.xlsx")],
     "not indexed by row number": [
         lambda sheet: write_results(sheet, RESULTS.set_axis(["Rex"]), "out.xlsx")
     ],
     "an int is not a sheet": [lambda _: write_back(5, RESULTS)],
-    "an int holds no results": [lambda sheet: write_back(sheet, 5)],
+    "an int has no results": [lambda sheet: write_back(sheet, 5)],
     "an int is not a path": [lambda sheet: write_results(sheet, RESULTS, 5)],
     "a NoneType is not a path": [
         lambda sheet: annotate_sheet(sheet, None),

@@ -210,7 +210,7 @@ BROKEN = {
         b'id,name\n1,a\n2,"b\n3,c\n',
         "line 3 has a quote that is never",
     ),
-    "no header": ("pets.csv", b"1,Bello\n2,Rex\n", "line 1 holds '1', 'Bello'"),
+    "no header": ("pets.csv", b"1,Bello\n2,Rex\n", "line 1 has '1', 'Bello'"),
     "no known header": (
         "pets.xlsx",
         workbook(["nummer", "nmae"], [1, "Bello"]),

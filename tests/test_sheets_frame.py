@@ -332,7 +332,7 @@ def test_ids_under_a_name_of_petsync_s_own_are_pointed_out(frame: pd.DataFrame) 
 def test_an_index_and_a_column_that_disagree_about_the_id_are_refused() -> None:
     """An index and a column with different ids are refused, as the right id is unknown."""
     frame = CATALOGUE.set_index(pd.Index([1, 2], name="id"))
-    with pytest.raises(SheetError, match="index 'id' and its column 'id' hold different ids"):
+    with pytest.raises(SheetError, match="index 'id' and its column 'id' have different ids"):
         sheet_from_frame(frame)
 
 
@@ -394,7 +394,7 @@ def test_values_that_are_no_text_are_judged_as_in_a_workbook() -> None:
 
 @pytest.mark.parametrize("value", [b"Bello", {"name": "Bello"}, dt.timedelta(1), {"Bello"}])
 def test_values_that_no_cell_can_hold_are_refused(value: object) -> None:
-    """Values that no cell can hold are refused, as they would be sent as Python's repr."""
+    """Values that no cell can contain are refused, as they would be sent as Python's repr."""
     with pytest.raises(SheetError, match=f"value of the type {type(value).__name__}"):
         sheet_from_frame(pd.DataFrame({"id": [7], "name": pd.Series([value], dtype=object)}))
 

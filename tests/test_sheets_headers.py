@@ -191,13 +191,13 @@ def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_pa
         SheetError, match="no column has a header that petsync recognises"
     ) as caught:
         csv_of(tmp_path, "Our pets\n\nNmae,Staus,Preis\nBello,sold,3\n")
-    assert "line 3 holds 'Nmae', 'Staus', 'Preis'" in caught.value.message
+    assert "line 3 has 'Nmae', 'Staus', 'Preis'" in caught.value.message
     assert "\n--column Nmae=name --column Staus=status\n" in caught.value.hint
-    with pytest.raises(SheetError, match="row 2 holds 'a', 'b'"):
+    with pytest.raises(SheetError, match="row 2 has 'a', 'b'"):
         sheet_of(tmp_path, [[], ["a", "b"], [1, 2]])
-    with pytest.raises(SheetError, match="row 6 holds 'Naame', 'b'"):
+    with pytest.raises(SheetError, match="row 6 has 'Naame', 'b'"):
         sheet_of(tmp_path, [[], [], [], ["Our pets"], [], ["Naame", "b"], [1, 2]])
-    with pytest.raises(SheetError, match="line 3 holds 'foo', 'bar'"):
+    with pytest.raises(SheetError, match="line 3 has 'foo', 'bar'"):
         csv_of(tmp_path, "\n\nfoo,bar\n1,2\n")
     with pytest.raises(SheetError, match="its first rows are empty"):
         sheet_of(tmp_path, [[]])

@@ -75,7 +75,7 @@ FOREIGN = {
         "a.zip",
         zipped({"pets/spring.xlsx": b"", "pets/a.csv": b""}),
         "ZIP file, not an Excel workbook",
-        "It holds pets/spring.xlsx, pets/a.csv. Unpack it",
+        "It contains pets/spring.xlsx, pets/a.csv. Unpack it",
     ),
     "another ZIP file": ("a.xlsx", zipped({"readme": b""}), "ZIP file, not an Excel", "no sheet"),
     "compressed with gzip": ("a.csv", gzip.compress(RECORD), "compressed with gzip", "Unpack it"),

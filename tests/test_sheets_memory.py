@@ -111,19 +111,19 @@ FAR = "too far for a table of pets"
 CASES = {
     "a text of 32 MB in 100,000 cells.xlsx": (
         lambda: shared(100_000, f"<t>{'x' * 32_000_000}</t>"),
-        r"the sheet's cells hold 3,200,\d{3} MB of text",
+        r"the sheet's cells contain 3,200,\d{3} MB of text",
     ),
     "a rich text of 3 MB in 100,000 cells.xlsx": (
         lambda: shared(100_000, f"<r><t>{'x' * 1000}</t></r>" * 3000),
-        r"the sheet's cells hold \d{3},\d{3} MB of text",
+        r"the sheet's cells contain \d{3},\d{3} MB of text",
     ),
     "cells with no index, which are read as the first text.xlsx": (
         lambda: shared(100_000, f"<t>{'x' * 3_000_000}</t>", index="x"),
-        r"the sheet's cells hold \d{3},\d{3} MB of text",
+        r"the sheet's cells contain \d{3},\d{3} MB of text",
     ),
     "references in another spelling.xlsx": (
         lambda: shared(100_000, f"<t>{'x' * 3_000_000}</t>", kind="t = 's'"),
-        r"the sheet's cells hold \d{3},\d{3} MB of text",
+        r"the sheet's cells contain \d{3},\d{3} MB of text",
     ),
     "a text of 100,000 characters in fifty cells.xlsx": (
         lambda: shared(50, f"<t>{'x' * 100_000}</t>"),

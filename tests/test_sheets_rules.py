@@ -374,7 +374,7 @@ def test_rule_duplicate_id(tmp_path: Path) -> None:
         "The id 7 is in 3 rows with different values (name): line 2, column 1, line 4, "
         "column 1, line 5, column 1."
     )
-    assert "the id of its own pet" in sheet.problems[0].suggestion
+    assert "the id of its pet" in sheet.problems[0].suggestion
 
 
 def test_rule_duplicate_row(tmp_path: Path) -> None:
@@ -643,7 +643,7 @@ def test_options_in_suggestions_are_quoted(tmp_path: Path) -> None:
 
 
 def test_rule_header_numbers(tmp_path: Path) -> None:
-    """An unused column that may hold ids is reported in a sheet without ids."""
+    """An unused column that may contain ids is reported in a sheet without ids."""
     sheet = csv_of(tmp_path, "Regal,name,status\n1001,Bello,sold\n1002,Mia,sold\n")
     assert list_findings(sheet) == [("line 1, column 1", "header-numbers")]
 

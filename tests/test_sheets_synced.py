@@ -433,7 +433,7 @@ def test_who_has_it_open_or_saved_it_meanwhile_keeps_it(book):
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 140_000])
 def test_what_no_cell_can_hold_is_reported_beforehand(tmp_path, suffix, text):
-    """A value that no cell can hold is reported before the write, and the other edits can be
+    """A value that no cell can contain is reported before the write, and the other edits can be
     written.
     """
     path = tmp_path / f"pets{suffix}"

@@ -149,13 +149,13 @@ CASES = {
     "spelling of a category": Case(
         "category-spelling",
         [row(ANN, category="dogs")],
-        ["Write 'Dogs'", "category_id of its own"],
+        ["Write 'Dogs'", "another category_id"],
         [([A], ""), ([row(ANN, category="dogs", category_id=50)], "update")],
     ),
     "two spellings of a new category": Case(
         "category-spelling",
         FISH,
-        ["Write 'Fish' in all rows", "category_id of its own"],
+        ["Write 'Fish' in all rows", "another category_id"],
         [
             ([{**each, "category": "Fish"} for each in FISH], "add add"),
             ([FISH[0], {**FISH[1], "category_id": 50}], "add add"),

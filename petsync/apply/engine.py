@@ -269,7 +269,7 @@ class Claims:
             self.refusal = (
                 f"not sent: pet {MAX_ID} ({highest.name!r}) has the highest possible id, and a "
                 "service that gives a new pet the highest id plus one would replace a pet. Give "
-                "the row an id of its own"
+                "the row an id"
             )
 
     def refuse_adds(self) -> None:
@@ -279,7 +279,7 @@ class Claims:
         self.is_shared = True
         self.refusal = (
             "not sent: the service gave another new pet the id of an existing pet, or the highest "
-            "possible id. Give the row an id of its own"
+            "possible id. Give the row an id"
         )
 
     @property
@@ -728,8 +728,8 @@ class EarlierResults:
     is_given_up: bool = False
     """If true, nothing is sent."""
     is_replanned: bool = False
-    """If true, another plan sends the rest, and this run waits only for adds without an id that the
-    service may still process.
+    """If true, another plan sends the remaining changes, and this run waits only for adds without
+    an id that the service may still process.
     """
     seconds: float = 0.0
     """The duration of the run so far."""
@@ -809,7 +809,7 @@ def give_up(
     them.
 
     The reason is that run `undone_by` has undone this run or, if it is "", that another plan sends
-    the rest. Unknown outcomes are still determined.
+    the remaining changes. Unknown outcomes are still determined.
     """
     cause: Cause = "undone" if undone_by else "replanned"
     why = f"not sent: run {undone_by} undid this run" if undone_by else _REPLANNED
@@ -1249,7 +1249,7 @@ class Sender:
 
 
 class _NewerError(Exception):
-    """Before a retry, the pet has changed, but only in what petsync does not compare."""
+    """Before a retry, the pet has changed, but only in fields that petsync does not compare."""
 
     def __init__(self, pet: Pet, error: ApiError) -> None:
         super().__init__(error.message)
@@ -1320,12 +1320,12 @@ async def run(
     earlier: EarlierResults = NO_EARLIER_RESULTS,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Apply the plan, or what is left of it after `earlier` processes, and return the report.
+    """Apply the plan, or the changes that `earlier` processes left, and return the report.
 
     A failed change does not stop the run, unless more than `options.max_failures` fail. If the run
-    is stopped, for example by a refused token, a full disk or a cancellation, the rest is `not
-    sent`, and `report.stopped` is the reason. Requests in flight then have `options.grace` seconds
-    to end; a second cancellation cancels them at once.
+    is stopped, for example by a refused token, a full disk or a cancellation, the other changes are
+    `not sent`, and `report.stopped` is the reason. Requests in flight then have `options.grace`
+    seconds to end; a second cancellation cancels them at once.
     """
     start = time.monotonic()
     sender = Sender(
@@ -1713,7 +1713,7 @@ class _Engine:
         return set(lost)
 
     def _mark_lost(self, number: int, pet: Pet | None) -> None:
-        """Record that the add's pet is not stored. `pet` now has its id; None if no pet has it."""
+        """Record that the add's pet is not stored. `pet` has the id now; None if no pet has it."""
         self._lost_ids[number] = pet_id = self._claims.drop(number)
         holder = "no pet" if pet is None else "another pet"
         why = (
@@ -1734,7 +1734,7 @@ class _Engine:
 
     async def _resolve_unknown(self) -> None:
         """Determine the unknown outcomes of a run that sends no more changes. A change that was not
-        made gets its result from `_unsendable`, after the time to settle.
+        made gets its result from `_unsendable`, after the `settle` seconds.
         """
         await self._verify_again()
         unread: set[int] = set()
@@ -1839,8 +1839,7 @@ class _Engine:
 
         The outcome of an add without an id is unknown if it was started and has no result, or if
         the service assigned its id to another add too. If reading back did not confirm an add, its
-        pet is read again before anything else; in a run that sends no more changes, this applies to
-        all changes.
+        pet is read again first; in a run that sends no more changes, this applies to all changes.
         """
         for number, result in earlier.results.items():
             if result.cause == "overwrote":

@@ -190,7 +190,7 @@ def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False
 
 
 def copy_long_plan(plan: Plan) -> Plan:
-    """Return a plan with `LongChanges` that has its own copy of the file, in memory. Raises
+    """Return a plan with `LongChanges` that reads a copy of the file in memory. Raises
     PlanError if the file has changed since the plan was loaded.
     """
     file = BytesIO()

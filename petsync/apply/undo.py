@@ -231,7 +231,7 @@ def build_undo_plan(
     `found` has the current pets of `find_effects(entries)`, by id. `pets` is the number of pets in
     the store, and `capacity` the maximum, None if unknown. `later_effects` has the effects of later
     runs, by pet id, the newest first. `readded` has the pets that the run deleted and a later run
-    added again, by their old ids: they are not added a second time. `known_ids` are the ids of the
+    added again, by their old ids: they are not added again. `known_ids` are the ids of the
     pets that existed before the run added pets without an id: these pets are not deleted.
     """
     effects = list(find_effects(entries))
@@ -383,7 +383,7 @@ class _EffectJudge:
         self, effect: Effect, now: Pet, columns: Sequence[Column], default: str
     ) -> Conflict:
         differences = _describe_differences(effect.new, now, columns, whose="after the run:")
-        problem = f"was changed since the run, and is kept as it is: {differences}"
+        problem = f"was changed since the run, and stays unchanged: {differences}"
         suggestion = self._suggest(effect, now, columns, default)
         return _build_conflict(effect, "changed-since-run", problem, suggestion, now)
 

@@ -111,7 +111,7 @@ def login_command(
 ) -> int:
     """Sign in to the service, and stay signed in.
 
-    Usually your browser opens the service's own page, where you agree; petsync sees no password.
+    Usually your browser opens a page of the service, where you agree; petsync sees no password.
     petsync stores the sign-in in this computer's keyring (never in a file), for the --url and
     everything that uses the same --state folder: commands, scripts, notebooks. It renews the
     sign-in as long as the service permits it. Needs the extra `keyring`.
@@ -311,8 +311,8 @@ def logout_command(context: Context) -> int:
     """Sign out: end the sign-in of `petsync login`, and delete it.
 
     petsync deletes the sign-in from this computer's keyring, and asks the service to revoke its
-    tokens; a token that you entered yourself is not revoked. PETSYNC_TOKEN and token files stay as
-    they are.
+    tokens; a token that you entered yourself is not revoked. PETSYNC_TOKEN and token files stay
+    unchanged.
 
     Exit codes: 0, also if there was no sign-in.
     """
@@ -349,7 +349,7 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
     """Confirm that FILE (petsync.toml) may decide where secrets and data go.
 
     Shows the settings of FILE that decide this, and asks. petsync records
-    the confirmation in your own configuration folder; if one of these settings changes, confirm the
+    the confirmation in your configuration folder; if one of these settings changes, confirm the
     file again. Without a confirmation, no token, sign-in or password goes to an address that only
     FILE names. A FILE on the command line of `petsync reconcile` needs no confirmation.
 

@@ -217,8 +217,8 @@ class Context:
     ) -> None:
         """Print the command that usually comes next, as one line to copy; nothing with --json.
 
-        It has the common options of this command, --url only with `url`, and those of this
-        command's own options whose parameters `repeat` names, None for all.
+        It has the common options of this command, --url only with `url`, and this command's other
+        options whose parameters are in `repeat`; None means all.
         """
         if self.as_json:
             return
@@ -292,10 +292,11 @@ class Context:
     ) -> Store:
         """Return the store that the options name. Sends nothing. Raises SettingsError.
 
-        If they name none, it is the one that `find_url` finds in the command's input, then that of
-        the last sign-in, then that of all runs, if they have the same; it is shown. `find_url`
-        returns the address and what names it, or "". `asks_client`: ignore the client id and secret
-        of the environment, because the sign-in uses them itself, or asks for them.
+        If they name none, petsync uses and shows the first of these addresses: the one that
+        `find_url` finds in the command's input, that of the last sign-in, that of all runs if it is
+        the same. `find_url` returns the address and what names it, or "". `asks_client`: ignore the
+        client id and secret of the environment, because the sign-in uses them itself, or asks for
+        them.
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
@@ -415,8 +416,8 @@ _ARGUMENTS = "petsync.arguments"
 
 
 def _own_options(ctx: click.Context, names: Collection[str] | None) -> Iterator[str]:
-    """Yield the words of the command's own options as the user has given them: those whose
-    parameters are named, None for all.
+    """Yield the words of the command's given options, without the common ones. `names` selects
+    options by their parameters; None means all.
     """
     given, _, _ = ctx.command.make_parser(ctx).parse_args(list(ctx.meta.get(_ARGUMENTS, ())))
     for param in ctx.command.params:
@@ -467,7 +468,7 @@ def _console(stream: Any) -> Console:
     return console(stream)
 
 
-# Commands whose help lists their own options and the common ones separately.
+# Commands whose help lists their options and the common ones separately.
 
 
 _FLAGS = frozenset({"as_json", "verbose"})
@@ -497,8 +498,8 @@ def _common_options() -> list[click.Parameter]:
         _CommonOption(
             "--url",
             metavar="URL",
-            help="The service's address, such as https://host/v2.  [that of the plan, export or "
-            "run, else of the last sign-in or run]",
+            help="The service's address, such as https://host/v2.  [from the plan, export or "
+            "run, else the last sign-in or run]",
         ),
         _CommonOption(
             "--profile",
@@ -533,7 +534,7 @@ def _common_options() -> list[click.Parameter]:
 
 class _Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in two sections, the command's own first."""
+        """Write the options in two sections, first those of this command only."""
         for title, records in self.option_sections(ctx):
             with formatter.section(title):
                 formatter.write_dl(records)
@@ -837,9 +838,8 @@ def show_progress(
     traffic: Callable[[], Traffic] | None = None,
     lines: int = 0,
 ) -> Iterator[Callable[[Step], None]]:
-    """Yield a function to call with each step of a run of `total` changes, 0 if only the steps have
-    the total. It can be called from any thread and never raises: a closed terminal must not end a
-    run.
+    """Yield a function to call with each step of a run of `total` changes, 0 if the total is in the
+    steps. It can be called from any thread and never raises: a closed terminal must not end a run.
 
     `traffic` returns the state of the requests, with which the bar shows a pause. Without a
     terminal nothing is printed, or occasional lines if `lines` is not 0.
@@ -967,8 +967,8 @@ env_file_option = click.option(
     "--env-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read environment variables from the lines NAME=value of a file such as petsync.env; the "
-    "process's own variables take precedence.",
+    help="Read environment variables from the lines NAME=value of a file such as petsync.env; "
+    "variables of the process take precedence.",
 )
 """The decorator that adds the option `--env-file` to a command."""
 
@@ -979,10 +979,10 @@ def find_allowed_names(
     """Return the variables that an unconfirmed petsync.toml may use: those listed in
     PETSYNC_VARIABLES, and those that `file` (of `--env-file`) sets.
 
-    If the user has named the petsync.toml, it may also use petsync's own variables. Otherwise it
-    may use those of `file` only if they are not petsync's own, and the process does not have them.
-    The result never contains petsync's variables for secrets: only settings for secrets may use
-    them. Raises SettingsError.
+    If the user has named the petsync.toml, it may also use PETSYNC_* variables. Otherwise it may
+    use those of `file` only if they are not PETSYNC_* variables, and the process does not have
+    them. The result never contains petsync's variables for secrets: only settings for secrets may
+    use them. Raises SettingsError.
     """
     from petsync.config.variables import read_variables
 

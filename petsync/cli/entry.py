@@ -33,11 +33,11 @@ _M_MMAP_THRESHOLD, _LARGE = -3, 2 * 2**20
 _INTERRUPTED_CODES = (INTERRUPTED, InterruptedRunError.exit_code)
 _EPILOG = """
 \b
-Try it, without a service of your own:
+Try it without a service:
   petsync demo
 
 \b
-Then with yours:
+Then with your service:
   petsync login --url https://shop.example/v2
   petsync export catalogue.xlsx
   petsync plan catalogue.xlsx -o plan.json

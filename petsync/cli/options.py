@@ -454,7 +454,7 @@ _TYPES: Mapping[str, type[click.ParamType[Any]]] = {
     "corrections": _CellCorrection,
     "max_bytes": _Size,
 }
-"""The types of options whose texts need a parser of their own."""
+"""The types of options whose texts need a special parser."""
 
 
 def _check_encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -469,7 +469,7 @@ def _parse_limit(_: click.Context, parameter: click.Parameter, value: str | None
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options for runs to a command; its function gets the given ones as `pacing`."""
+    """Add the options for runs to a command; its function gets the given options as `pacing`."""
     return keyword_options(ApplyKeywords, "pacing")(function)
 
 
@@ -552,7 +552,7 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options for reading a sheet to a command; its function gets the given ones as
+    """Add the options for reading a sheet to a command; its function gets the given options as
     `reading`, the keywords of `Store.read`.
     """
     return keyword_options(
@@ -614,7 +614,7 @@ def read_inputs(
     keep: Iterable[int] = (),
 ) -> tuple[Snapshot, Sheet]:
     """Return the current snapshot of the store, and the sheet as read for this store. If the sheet
-    is a folder, the snapshot has at least the pets with an id of `keep`.
+    is a folder, the snapshot has at least the pets with the ids in `keep`.
     """
     reading, deletes = compare_options.reading, compare_options.planning.get("delete_missing")
     with as_usage_error(reading), _find_workers(path, compare_options) as executor:
@@ -715,7 +715,7 @@ def find_url_of(path: Path | str) -> tuple[str, str]:
 
 
 def is_saved_plan(path: Path | str) -> TypeGuard[Path]:
-    """Return true if the path of a plan or a sheet is that of a saved plan."""
+    """Return true if the path is that of a saved plan, not of a sheet."""
     if isinstance(path, str):
         return False
     if path.suffix.lower() != ".parquet":

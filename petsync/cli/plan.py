@@ -254,8 +254,8 @@ def export_command(
 
 
 def _find_url_of_export(path: Path) -> tuple[str, str]:
-    """Return the address of the store of the export that is to be replaced, and its path; "" if it
-    is none.
+    """Return the store's address in the export that is to be replaced, and the export's path; ""
+    for both if the file is no export.
     """
     with suppress(SheetError):
         return find_url_of(path) if path.is_file() else ("", "")
@@ -437,7 +437,7 @@ def _suggest_after_plan(
 
 
 def find_saved_plan(outputs: Iterable[Path]) -> Path | None:
-    """Return the first of the files that `petsync apply` reads, None if there is none."""
+    """Return the first of the files that is a saved plan for `petsync apply`, None if none is."""
     return next((path for path in outputs if path.suffix.lower() in (".json", ".parquet")), None)
 
 
@@ -668,7 +668,7 @@ def rehearse_command(
     """Apply a plan, or the plan of a sheet, to a copy of the store, and show the result.
 
     petsync copies the store to this machine and applies the plan to the copy as `petsync apply`
-    does. The store stays as it is, and the plan does not count as applied. Then petsync makes a
+    does. The store does not change, and the plan does not count as applied. Then petsync makes a
     second plan from the same sheet, which should be empty. Needs the extra `sandbox`.
 
     Exit codes: 0 if everything went as planned, 2 if the second plan is not empty, 3 if
@@ -681,7 +681,7 @@ def rehearse_command(
     _check_faults(faults, seed)
     if is_plan and compare_options:
         raise click.UsageError(
-            f"A saved plan is rehearsed as it is: leave out {compare_options.flags}."
+            f"The options of a saved plan are fixed: leave out {compare_options.flags}."
         )
     options: dict[str, Any] = {
         "faults": faults,

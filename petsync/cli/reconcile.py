@@ -327,7 +327,7 @@ def _describe_missing(url: str, sheet: Path) -> str:
 
 def _find_known_url(context: Context) -> str:
     """Return the address in the settings, else that of the last sign-in or run; "" if there is none
-    that can stand in petsync.toml.
+    that petsync.toml can contain.
     """
     try:
         settings = context.settings

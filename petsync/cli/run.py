@@ -281,7 +281,7 @@ def apply_command(
     """Bring the store into agreement with a plan, or with a sheet.
 
     Shows the plan and asks. Without --yes and without a terminal, petsync sends nothing. It reads
-    each pet again before the change; a pet that was changed since the plan was made stays as it is
+    each pet again before the change; a pet that was changed since the plan was made stays unchanged
     and is listed. Ctrl-C stops the run: `petsync resume` continues it, `petsync undo` restores the
     former values. A plan can be applied once. The command also releases a waiting plan of
     `petsync reconcile`, for the store or for the sheet.
@@ -293,7 +293,7 @@ def apply_command(
     plan_path = source if is_saved_plan(source) else None
     if plan_path and compare_options:
         raise click.UsageError(
-            f"A saved plan is applied as it is: leave out {compare_options.flags}."
+            f"The options of a saved plan are fixed: leave out {compare_options.flags}."
         )
     check_outputs(source, results, page)
     if plan_path and is_sheet_plan(plan_path):
@@ -473,9 +473,7 @@ def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20
 
 
 def is_one_reader() -> bool:
-    """Return true if who reads standard error also reads standard output: both are the same file
-    or terminal.
-    """
+    """Return true if standard error and standard output are the same file or terminal."""
     try:
         out, err = sys.stdout.fileno(), sys.stderr.fileno()
         return os.path.samestat(os.fstat(out), os.fstat(err))
@@ -512,7 +510,7 @@ def _write_outputs(
     in_parts = is_in_parts(report.plan.source)
     if in_parts:
         sheet = None
-    # Write the results file first: it is a copy of the sheet as it is now.
+    # Write the results file first: it is a copy of the current sheet.
     results = Path(request.results) if request.results else None
     if results is None and sheet is not None and report.plan.changes:
         results = None if request.into_sheet == "results" else default_results_path(sheet)

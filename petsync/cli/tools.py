@@ -181,7 +181,7 @@ def demo_command(context: Context, keep: Path | None) -> int:
     seconds, and writes its files into a new folder. Needs the extra `sandbox`.
     """
     if context.url is not None:
-        raise click.UsageError("The demo has a store of its own: leave --url out.")
+        raise click.UsageError("The demo uses the store that it starts: leave out --url.")
     folder = _make_demo_folder(keep)
     with ps.demo(state=folder / ".petsync", profile=context.profile or "standard") as store:
         shown = _Demo(context, store, folder).run()
@@ -249,7 +249,7 @@ class _Demo:
         if stopped is not None:
             raise stopped
         show(report_view(report, limit=2), self.context.text_console)
-        self._note("Such commands are for a store of your own: this one ends with the demo.")
+        self._note("Such commands are for another store: this one ends with the demo.")
         save_results(report, sheet, self.folder / "catalogue.results.xlsx", is_named=False)
         save_report(report, self.folder / "report.html")
         return report
@@ -329,7 +329,7 @@ def _describe_open_rows(again: Plan) -> list[str]:
 def _describe_files(folder: Path) -> str:
     return f"""
 The files are in {folder}:
-  catalogue.xlsx            the workbook, as it was edited
+  catalogue.xlsx            the edited workbook
   catalogue.results.xlsx    the outcome of each row, with the new ids
   report.html, plan.html    to open in a browser
   plan.json                 the plan, as `petsync apply` reads it
@@ -364,9 +364,10 @@ petsync doctor --url http://127.0.0.1:8080/v2 --profile live --json
 def doctor_command(context: Context) -> int:
     """Show what the service supports, without writing anything.
 
-    Sends GET requests only. Tests the connection, the token, and what the definition of the API
-    leaves open, as far as GET requests show it. Compares the results with --profile, and prints
-    lines for petsync.toml where they differ. Also lists the extras of petsync that are installed.
+    Sends GET requests only. Tests the connection, the token, and the choices that the API
+    definition leaves open, if GET requests can show them. Compares the results with --profile, and
+    prints lines for petsync.toml where they differ. Also lists the extras of petsync that are
+    installed.
 
     Exit codes: 0 if petsync can work with the service as configured, else 1.
     """
@@ -429,7 +430,7 @@ def _print(context: Context, diagnosis: Diagnosis) -> None:
 
 
 def _check_extras() -> Check:
-    """Return the extras of this machine, beside the checks of the service."""
+    """Return the extras that are installed on this machine."""
     from petsync.client.probe import Check
 
     missing = [extra for extra in EXTRAS if not has_extra(extra)]
@@ -455,7 +456,7 @@ def _lines(check: Check, width: int) -> Iterator[Text]:
 
 def _describe_result(diagnosis: Diagnosis) -> str:
     if not diagnosis.works:
-        return "petsync cannot work with this service as it is configured."
+        return "petsync cannot work with this service in the current configuration."
     if diagnosis.overrides:
         return "petsync can work with this service; it differs from the profile in details."
     return "petsync can work with this service, which behaves as the profile describes."

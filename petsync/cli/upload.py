@@ -72,7 +72,7 @@ petsync upload photos --yes --json
 @click.option(
     "--metadata",
     metavar="TEXT",
-    help="additionalMetadata for every picture without its own.",
+    help="additionalMetadata for pictures without another caption.",
 )
 @keyword_options(PictureKeywords, "processing")
 @keyword_options(UploadKeywords, "pacing")
@@ -137,7 +137,7 @@ def command(
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
             "interrupted",
-            hint="Run the same command again: it uploads only the rest.",
+            hint="Run the same command again: it uploads only the remaining pictures.",
         ) from None
     # Write the page first, because printing fails if standard output is a closed pipe.
     lines, page_code = _write_page(report, page)

@@ -234,8 +234,8 @@ _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 async def by_status(
     api: AsyncApi, statuses: Sequence[str], new_target: Callable[[], TargetT]
 ) -> tuple[list[TargetT], Coverage]:
-    """Return the targets that took the pets of each successful query, with all copies of a pet, and
-    the coverage. Each attempt of a query has a new target.
+    """Return the targets with the pets of the successful queries, including all copies of a pet,
+    and the coverage. Each attempt of a query fills a new target.
 
     If a single query for all statuses fails, each status is queried separately. Raises the first
     error if no query succeeds. Errors that do not depend on the query are raised at once:
@@ -285,8 +285,8 @@ class _TargetReader(ListReader, Generic[TargetT]):
 
 
 def into_target(call: Call[list[Pet]], new_target: Callable[[], TargetT]) -> Call[TargetT]:
-    """Return a call with the same request whose result is the target that took its pets, with all
-    copies of a pet. Each attempt has a new target.
+    """Return a call with the same request. Its result is a new target for each attempt, filled with
+    the pets of the response, including all copies of a pet.
     """
 
     def new_reader(head: Response) -> _TargetReader[TargetT]:

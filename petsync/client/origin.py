@@ -72,7 +72,7 @@ def is_loopback(host: str) -> bool:
 
 
 def encode_url(url: str) -> str:
-    """Return the URL in ASCII, as it is sent; what is already encoded is not encoded again. Raises
+    """Return the URL in ASCII, as in a request; encoded parts are not encoded again. Raises
     httpx.InvalidURL.
     """
     return str(httpx.URL(url))

@@ -143,7 +143,7 @@ READABLE = (
 )
 """The fields of a profile that GET requests can check."""
 _SETTINGS = ("name", "api_key_header", "max_answer_mb", "answer_seconds")
-"""The fields of a profile that are not checked: petsync uses them as they are."""
+"""The fields of a profile that petsync uses without a check."""
 
 
 @dataclass(frozen=True, slots=True)

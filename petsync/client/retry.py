@@ -28,7 +28,7 @@ _SHORTEST = 0.001
 
 
 class RetryBudget:
-    """A token bucket for retries. It holds at most 32 tokens, starts full, and gains two tokens per
+    """A token bucket for retries. It has at most 32 tokens, starts full, and gains two tokens per
     second and a quarter of a token with each success. So a failing service gets few retries.
     """
 

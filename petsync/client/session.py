@@ -201,7 +201,7 @@ def _encoded_base(url: str) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the operating system's message, such as "Connection refused", or the error's own."""
+    """Return the operating system's message, such as "Connection refused", else the error."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
@@ -442,8 +442,8 @@ class Session:
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
         self.shape = shape_of(profile)
-        """The element names of pets in XML: those of the service's responses, as far as they are
-        known, else those of the profile.
+        """The element names of pets in XML: those of the service's responses if known, else those
+        of the profile.
         """
         self._exchange = Exchange(self.base_url, profile)
         self._current = CurrentCredentials(credentials)
@@ -618,7 +618,7 @@ class Session:
 
     def _get_line(self) -> Line:
         """Return the `Line` of the running loop. A connection belongs to one loop, but a store may
-        be used on several: its own and, through `aio`, the notebook's.
+        be used on several: the loop thread's and, through `aio`, the notebook's.
         """
         if self._is_closed:
             raise PetsyncError(

@@ -44,7 +44,7 @@ _GET_BY_KEY = Request(
 @dataclass(frozen=True, slots=True)
 class _ProbeResult:
     """The HTTP statuses of a read request with the credentials and without any. A refused request
-    is not repeated without credentials: then both are the same.
+    is not repeated without credentials: both statuses are then the same.
     """
 
     status: int
@@ -136,7 +136,7 @@ async def _status(session: Session, credentials: Credentials, request: Request) 
         response = await trial.send_request(request)
     finally:
         await trial.close()
-    # 404 on a list: the base URL is not that of a store.
+    # 404 on a list: the base URL is not the URL of a store.
     is_elsewhere = response.status == 404 and request is _READ
     is_other = response.status >= 500 or response.status == 429 or 300 <= response.status < 400
     if is_elsewhere or is_other:

@@ -21,7 +21,7 @@ from petsync.protocol.operations import Call, Request, Traffic, error_for
 __all__ = ["ServiceTarget", "photo", "target_of"]
 
 
-# Photos. Only those that the service itself serves are fetched.
+# Photos. petsync fetches only photos that the service itself serves.
 
 
 async def photo(session: Session, url: str) -> bytes:

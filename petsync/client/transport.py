@@ -73,7 +73,7 @@ _NEVER_SENT = (
 _NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
 """httpcore's errors before a connection is established: the causes of httpx's errors."""
 _OTHER_LOOP = (
-    "the given client has connections of another event loop; give each store a client of its own"
+    "the given client has connections of another event loop; give each store a separate client"
 )
 _LIBRARIES = ("httpx", "httpx2")
 
@@ -267,8 +267,8 @@ class GivenClient(Protocol):
 def chosen_transport(
     transport: GivenTransport | None, http: GivenClient | None
 ) -> GivenTransport | GivenClient | None:
-    """Return the one that is given. Raises SettingsError for both, and for an object that is not
-    asynchronous.
+    """Return the given transport or client, None if there is none. Raises SettingsError for both,
+    and for an object that is not asynchronous.
     """
     if transport is not None and http is not None:
         raise SettingsError(
@@ -343,7 +343,8 @@ class HttpxTransport:
                 finally:
                     await response.aclose()
         except RuntimeError as error:
-            # A loop other than that of the connections, a repeated request, or a consumed stream.
+            # The connections belong to another loop, the request is repeated, or a stream is used
+            # up.
             why = _OTHER_LOOP if "event loop" in str(error).lower() else str(error)
             raise httpx.TransportError(why) from error
         except Exception as error:
@@ -368,7 +369,7 @@ class HttpxTransport:
                 "the httpx client given to ps.connect is closed",
                 hint="Close the store first, and then the client.",
             )
-        # petsync's own credentials take the place of the client's.
+        # petsync's credentials replace the client's.
         uses_auth = (
             is_client
             and not self._is_plain
@@ -449,7 +450,7 @@ def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
     The proxy is None for a loopback host and for a host in no_proxy. The pair is None without user
     and password. Raises SettingsError, which does not show the password, for an invalid proxy.
 
-    aiohttp's own `trust_env` would use a thread for every request, and would send the credentials
+    aiohttp's `trust_env` would use a thread for every request, and would send the credentials
     in ~/.netrc.
     """
     parts = urlsplit(url)

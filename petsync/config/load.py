@@ -130,7 +130,7 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
 
 
 class _ConfigFile(NamedTuple):
-    """A file as it was read; `path` is absolute."""
+    """The file that was read; `path` is absolute."""
 
     document: Document
     path: Path
@@ -304,7 +304,7 @@ NEEDS = {
     "query_file": ("database",),
     "client_secret": ("client_id",),
 }
-"""Options that need another option, each with the options of which it needs one."""
+"""Options that need another option, each with the options that can be this other one."""
 ENVIRONMENT_TOO = {"client_secret": "client_id"}
 """Options of NEEDS, each with the needed option that may come from the environment."""
 
@@ -555,7 +555,7 @@ def _same_sheet(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
             key,
             f'job "{first.name}" works with the same sheet, and job "{writer.name}" writes it: '
             "each would undo what the other does",
-            'Combine them into one job with mode = "two-way", or give each a sheet of its own.',
+            'Combine them into one job with mode = "two-way", or give each a different sheet.',
         )
     elif _same_store(first, second) and first.own.tab == second.own.tab:
         yield second.mistake(
@@ -572,9 +572,9 @@ def _same_pets(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
         if pushed.mode == "push" and deletes:
             yield second.mistake(
                 "delete_missing" if other is second else "mode",
-                f'job "{pushed.name}" adds again what job "{other.name}" deletes in the store, '
-                "because it sends its own sheet",
-                f"Give each of them pets of its own (statuses, tags), "
+                f'job "{pushed.name}" sends its sheet, and so adds again what job "{other.name}" '
+                "deletes in the store",
+                "Give the jobs different pets (statuses, tags), "
                 f'or remove delete_missing from "{other.name}".',
             )
 

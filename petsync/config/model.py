@@ -340,7 +340,7 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     tab: Text | None = option(
         "The worksheet to read; only with `sheet` or `folder`.",
         '"Pets"',
-        usual="that of the last round or of the export, else the first",
+        usual="the one of the last round or the export, else the first",
         also="worksheet sheet_name",
     )
     encoding: Encoding | None = option(
@@ -466,7 +466,7 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
 
 
 class Template(Table, title="notify.templates.EVENT"):
-    """Your own text for a notice."""
+    """Your text for a notice."""
 
     title: Plain = option(
         "The title. It may contain placeholders such as `$job` and `$status` (notifications.md).",
@@ -485,7 +485,7 @@ class Template(Table, title="notify.templates.EVENT"):
 
 
 class Notify(Table, title="notify"):
-    """Who is notified, and of what."""
+    """Who is notified, and of which events."""
 
     urls: Secrets = option(
         "Where to send notices: apprise URLs (notifications.md). They contain secrets, so take "

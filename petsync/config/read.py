@@ -43,7 +43,7 @@ no other server gets the value.
 """
 _MAX_PASSES = 5
 _PAGES = {"service": "docs/profiles.md", "auth": "docs/sign-in.md"}
-"""The pages that explain the keys of a table without options of its own."""
+"""The pages that explain the keys of tables whose options are not in config/model.py."""
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
@@ -341,7 +341,9 @@ def _option_at(path: KeyPath) -> Option | None:
 
 
 def _kind_of(value: object) -> str:
-    """Return what a value is, without the value: text in the place of a table may be a secret."""
+    """Return the type of a value in words, without the value: text in the place of a table may be a
+    secret.
+    """
     if isinstance(value, list):
         return "a list"
     return "text" if isinstance(value, str) else format_value(value)
@@ -395,7 +397,7 @@ def read_top(reader: Reader, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Document(NamedTuple):
-    """A petsync.toml as it is written: `named` is the given path."""
+    """A petsync.toml as written: `named` is the given path."""
 
     named: Path
     text: str

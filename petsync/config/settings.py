@@ -30,7 +30,7 @@ def read_settings(
 ) -> Settings:
     """Return the settings: arguments, else the environment, else the folder's petsync.toml.
 
-    The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the user has
+    The file's `auth` and `allow_http` apply only to the `url` in the file. Unless the user has
     confirmed the file, it may use only the allowed variables, its state folder must be below the
     folder, and if it decides where secrets go, the settings are `unconfirmed`: no secret is used
     with them. Raises SettingsError for an invalid argument or variable, or a state folder
@@ -73,7 +73,7 @@ def _read_file(
 
 
 def _own_url(raw: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """Return the file's own url, None if it has none or its variables are not set."""
+    """Return the url in the file, None if there is none or its variables are not set."""
     try:
         return expand_variables(str(raw["url"]), environ) if "url" in raw else None
     except SettingsError:

@@ -161,7 +161,7 @@ def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def as_data(configuration: Configuration) -> dict[str, Any]:
-    """Return the configuration as data; of a secret, only that it is set."""
+    """Return the configuration as data; for a secret, only that it is set."""
     metrics = configuration.metrics
     return {
         "file": str(configuration.path),
@@ -192,7 +192,7 @@ _JOB_DATA = {
     *("statuses", "tags", "columns", "delete_missing", "match_on", "on_conflict", "strict"),
     *("concurrency", "rate", "verify", "max_failures"),
 }
-"""The options of a job that are shown as they are; none is a secret."""
+"""The options of a job that are shown unchanged; none is a secret."""
 
 
 def _job_data(job: Job, address: str) -> dict[str, Any]:
@@ -342,8 +342,8 @@ ENVIRONMENT = "petsync.env"
 _SETTLED = "2 3 5 6 7"
 """Exit codes that do not count as a failure of the unit.
 
-Notices report what needs a decision, a locked job is already running, and the next round does the
-rest of an interrupted round.
+Notices report what needs a decision, a locked job is already running, and the next round continues
+an interrupted round.
 """
 
 
@@ -365,7 +365,7 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
         "# For `crontab -e`; times are this machine's. Write secrets as NAME='value' into\n"
         f"# {ENVIRONMENT}, beside {table.path.name}; make it private (chmod 600).\n"
         f"# In a terminal: petsync reconcile {table.path.name} --env-file {ENVIRONMENT}\n"
-        "# cron mails all output, including that of a successful round. If [notify] sends "
+        "# cron mails all output, also of successful rounds. If [notify] sends "
         "notices, write\n"
         "# >>petsync.log 2>&1 at the end of a line.\n"
     )
@@ -492,7 +492,7 @@ def schema_text() -> str:
 
 
 def _rules() -> dict[str, Any]:
-    """Return the rules for combinations of a job's options, as far as a schema can express them."""
+    """Return the rules for combinations of a job's options that a schema can express."""
     only_two_way = {"properties": {"mode": {"not": {"enum": ["push", "pull", "check"]}}}}
     needed = {key: names for key, names in NEEDS.items() if key not in ENVIRONMENT_TOO}
     return {

@@ -150,7 +150,7 @@ class Kind:
     ) -> Any:
         """Return the value of the configuration. Raises a ValueError for an invalid value.
 
-        A value that does not come from a file or a variable is returned as it is.
+        A value that does not come from a file or a variable is returned unchanged.
         """
         if info.context is None:
             return value
@@ -216,14 +216,15 @@ def _text(value: object) -> str:
 def _database(value: object) -> str:
     """Return a database URL in which the end of the password is unambiguous.
 
-    SQLAlchemy ends the password at the first @, and would treat the rest as the host, and show it.
+    SQLAlchemy ends the password at the first @, and would treat the text after it as the host, and
+    show it.
     """
     text = _text(value)
     behind = re.match(r"[^:/]*://[^:/@]*(?::[^@]*)?@([^?]*)", text)
     if behind is not None and "@" in behind[1]:
         raise MisfitError(
             "an address with one @, in front of the host",
-            advice="Write an @ in the password as %40, in the variable that holds it.",
+            advice="Write an @ in the password as %40, in the variable that contains it.",
         )
     return text
 

@@ -84,7 +84,7 @@ class Captions:
             raise SheetError(
                 f"{path} is larger than {_MAX_CAPTION_BYTES // 2**20} MiB",
                 hint="Remove the rows of other folders' pictures, or upload the pictures from "
-                f"several folders, each with its own {CAPTIONS_FILE}.",
+                f"several folders, each with a {CAPTIONS_FILE}.",
             )
         try:
             text = data.decode("utf-8-sig")
@@ -561,7 +561,7 @@ def find_in_sheet(
 ) -> ImageMatches:
     """Return the pictures that the cells of the column name, each with the pet of its row.
 
-    A cell holds one or more paths, separated like the URLs in a cell of photo_urls. Paths are
+    A cell contains one or more paths, separated like the URLs in a cell of photo_urls. Paths are
     relative to `folder` and must not lead out of it. Raises SheetError if the folder cannot be
     read, or if a column is missing or ambiguous.
     """
@@ -587,8 +587,8 @@ def _column(sheet: Sheet, name: str) -> pd.Series[Any]:
     if headers:
         raise SheetError(f"{sheet.source} has several columns {name!r}", hint="Rename one.")
     raise SheetError(
-        f"{sheet.source} has no column {name!r} besides petsync's own",
-        hint=f"Its columns that are not petsync's own: {known}.",
+        f"{sheet.source} has no column {name!r}, apart from petsync's columns",
+        hint=f"Its other columns: {known}.",
     )
 
 

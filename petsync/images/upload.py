@@ -99,7 +99,7 @@ class UploadCanceller:
 
 
 T = TypeVar("T")
-RERUN_CURE = "Run the same command again: it uploads only the rest."
+RERUN_CURE = "Run the same command again: it uploads only the remaining pictures."
 RERUN_TO_CHECK_CURE = (
     "Run the same command again to upload the rest and to check the result of this upload."
 )
@@ -107,7 +107,7 @@ _RERUN_UNSENT_CURE = "Run the same command again: it uploads the picture, or say
 _PET_GONE = "the pet is no longer in the store"
 _CANCELLED = "cancelled before it was sent"
 _LOOK_CURE = (
-    "Look at the pet's photos in the store; --again, in Python again=True, uploads the picture "
+    "Check the pet's photos in the store; --again, in Python again=True, uploads the picture "
     "once more."
 )
 HOLDING_CAUSES: frozenset[Cause] = frozenset(
@@ -328,7 +328,7 @@ class PictureSender:
         after = msgspec.structs.replace(before, photo_urls=(*before.photo_urls, *urls))
         entry = self._new_entry(number, before)
         await self.recorder.record_image_intent(entry)
-        why = f"uploaded in run {doubt.run_id}, as the store has its photo"
+        why = f"uploaded in run {doubt.run_id}, because the store has its photo"
         return self._record_result(entry, "applied", "confirmed", why, after=after, urls=urls)
 
     def _seconds_to_wait(self, entry: Entry) -> float:
@@ -399,7 +399,7 @@ class PictureSender:
         return self._record_result(entry, "applied", "", "", after=now, urls=urls, sent=sent)
 
     async def _check_outcome(self, entry: Entry, error: ApiError) -> UploadedFile:
-        """Return the result of an upload without a response, as far as the pet's photos show it."""
+        """Return the result of an upload without a response, from the pet's photos."""
         now: Pet | None = None
         try:
             now = await self._read_pet(entry)
@@ -480,7 +480,7 @@ class PictureSender:
 
 
 def _bare_file_name(picture: Picture) -> str:
-    """Return the file's name without its folder, as it is sent to the service."""
+    """Return the file's name without its folder, for the service."""
     return picture.file.replace("\\", "/").rpartition("/")[2] or "image"
 
 
@@ -511,9 +511,9 @@ async def run(
     """Upload the pictures in `pictures.items`, and return a report on every file.
 
     `earlier` has the uploads of earlier runs; `adds` indicates whether the service adds a photo
-    URL to a pet for each upload. After an error that stops the run, the rest is `not sent`; the
-    report's `stopped` says why. `on_file` is called with the progress of each picture; pictures
-    that `cancelling` contains are not sent.
+    URL to a pet for each upload. After an error that stops the run, the remaining pictures are `not
+    sent`; the report's `stopped` says why. `on_file` is called with the progress of each picture;
+    pictures that `cancelling` contains are not sent.
     """
     start = time.monotonic()
     canceller = cancelling or UploadCanceller()

@@ -109,7 +109,7 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     deleted = {pet_id for pet_id, pet in moved.items() if pet is None}
     sent = _find_partly_sent(report)
     rows = [*_iter_agreed_rows(sheet, report, base, sent)]
-    # The base's other pets stay as they are.
+    # The base's other pets do not change.
     wanted = {*moved, *base.sheet_pets, *(row.pet_id or 0 for row in rows)}
     old = {pet.id or 0: pet for pet in pets_of(wanted - deleted, base.rows)}
     pets = {pet_id: pet for pet_id, pet in moved.items() if pet is not None} | old
@@ -348,8 +348,8 @@ class RowComparison:
         return self.unnumbered | (before - self.named)
 
     def _find_unseen_units(self, snapshot: Snapshot, base: Base) -> dict[int, tuple[Unit, ...]]:
-        """Return, by row, units that are blank in the sheet and have another value in the store
-        than in the base: the sheet does not have the store's value.
+        """Return, by row, units that are blank in the sheet and whose value in the store differs
+        from the base: the sheet does not have the store's value.
         """
         frame = base.rows
         before, places = (
@@ -835,7 +835,7 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     lines = list(iter_rows(rows))
     vocabulary = Vocabulary(pets)
     found: dict[int, int] = {}
-    # A row may have its own last values, or the values on which both sides agreed.
+    # A row may have the sheet's last values, or the values on which both sides agreed.
     for before in (base.sheet_rows, base.rows):
         free = ~has_id_in(before, {*sheet.named_ids, *found.values()})
         rest = [line for line in lines if line.number not in found]
@@ -920,7 +920,7 @@ def _apply_update(change: Update, old: Pet) -> Pet:
 def _merge_items(
     items: Sequence[_T], before: Sequence[_T], after: Sequence[_T], key: Callable[[_T], str]
 ) -> tuple[_T, ...]:
-    """Return the items without those that are only in `before`, and with those that are only in
+    """Return the items, except items that are only in `before`, and the items that are only in
     `after`.
     """
     were, are, there = ({key(each) for each in some} for some in (before, after, items))
@@ -1054,11 +1054,9 @@ def continue_base(
     """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
     A cell is uncertain if its value may be older than the last value that an own run, or a run of
-    one of the sheet's `copies`, sent for it.
-
-    `current` has the store's pets: an update without a recorded end counts if the store's pet has
-    its values. For a pet that no row names, the sent values count only if other rows show that the
-    sheet is not older than the run.
+    one of the sheet's `copies`, sent for the cell. `current` has the store's pets: an update
+    without a recorded end counts if the store's pet has its values. For a pet that no row names,
+    the sent values count only if other rows show that the sheet is not older than the run.
     """
     if not own and not copies:
         return base
@@ -1076,7 +1074,7 @@ def is_from_runs(
 
 
 class _SheetAfterRuns:
-    """A sheet, compared with the values that its own runs sent."""
+    """A sheet, compared with the values that its runs sent."""
 
     def __init__(
         self,
@@ -1124,9 +1122,7 @@ class _SheetAfterRuns:
         return replace(_with_units(self._base, sides), unsure_units=unsure_units)
 
     def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
-        """Return the base with the pets that the sheet's own runs added and whose ids are in its
-        rows.
-        """
+        """Return the base with the pets that the sheet's runs added, if their rows have ids."""
         added = {
             change.after.id or 0: (change.after, _cells_of(change, run.categories))
             for run in own

@@ -201,7 +201,9 @@ class LongChanges(LongSequence[Change]):
         self._read = read
         self._recent: dict[int, tuple[Change, ...]] = {}
         self.fingerprints: dict[bytes, str] = {}
-        """The known fingerprints of plans with these changes, by the SHA-256 of the plan's rest."""
+        """The known fingerprints of plans with these changes, by the SHA-256 of the other parts of
+        the plan.
+        """
         self.packed: tuple[str, bytes] = "", b""
         """The fingerprint and the content of a plan file with these changes, if it is in memory."""
 
@@ -274,7 +276,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     rule: str = ""
     """The conflict's stable code, as in docs/plan.md."""
     problem: str
-    """The problem, as the rest of a sentence that begins with `subject`."""
+    """The problem: the end of a sentence that begins with `subject`."""
     suggestion: str
     """The advice to the user."""
     clashes: tuple[Clash, ...] = ()
@@ -322,7 +324,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 # The limits that a waiting plan of a job exceeded, and that are raised when a user applies it.
 
 
-_END = "Applying the plan approves it: its limits are raised as far as it needs."
+_END = "Applying the plan approves it: the limits are raised as far as the plan needs."
 
 
 def describe_limits(refusals: Iterable[Refusal]) -> str:
@@ -372,7 +374,7 @@ class Coverage(msgspec.Struct, frozen=True):
         return fold_status(status) in map(fold_status, self.statuses)
 
     def require_whole(self) -> None:
-        """Raise SheetError if a query failed, because a table of the rest would lack pets."""
+        """Raise SheetError if a query failed, because a table would lack these pets."""
         if not self.failed:
             return
         queries = ", ".join(each.query for each in self.failed)

@@ -114,8 +114,8 @@ _MIN_EXCHANGED = 2
 exchanged in pairs.
 """
 _MIN_DIFFERING = 2
-"""The minimum number of units in which a row with another pet's values differs from its own pet:
-the name and one more.
+"""The minimum number of units in which a row with another pet's values differs from the pet with
+its id: the name and one more.
 """
 
 
@@ -139,8 +139,8 @@ def find_exchanged(
 ) -> tuple[IdExchange, ...]:
     """Return the exchanges among these `rows`.
 
-    In an exchange, all values of a row are those that another pet had `before`, and that pet's own
-    row has other values now. Returns an empty tuple if there is only one exchange.
+    In an exchange, all values of a row are those that another pet had `before`, and the row of that
+    pet has other values now. Returns an empty tuple if there is only one exchange.
     """
     found = _find_others(sheet, before, rows)
     return tuple(found) if len(found) >= _MIN_EXCHANGED else ()
@@ -152,11 +152,12 @@ def _find_others(
     rows: Collection[int],
     unnamed: pd.DataFrame | None = None,
 ) -> list[IdExchange]:
-    """Return the rows with the values that another pet had `before`, if that pet's own row has
+    """Return the rows with the values that another pet had `before`, if the row of that pet has
     other values now.
 
     With `unnamed`, pets that no row names, return instead the rows with the values of one of them,
-    if no other pet had the same values and the row differs from its own pet in at least two units.
+    if no other pet had the same values and the row differs from the pet with its id in at least two
+    units.
     """
     frame = sheet.rows
     if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
@@ -192,7 +193,7 @@ def _find_merged(
 
 
 def _find_changed(frame: pd.DataFrame, names: pd.Series[Any], pets: pd.DataFrame) -> pd.DataFrame:
-    """Return the pets with these names whose own rows have other values."""
+    """Return the pets with these names whose rows have other values."""
     wanted = frozenset(normalize(None if pd.isna(name) else name) for name in names) - {""}
     is_named = names_among(pets["name"], wanted)
     ids = plain_values(pets["id"].array[is_named])
@@ -211,7 +212,7 @@ def _find_misplaced(
     would overwrite one pet, and duplicate the other or delete it as missing. If there is such a
     row, other rows that seem to have exchanged their ids are conflicts too. An add without an id
     that has the earlier values of exactly one pet is a conflict if the row with this pet's id has
-    another name; so is that row.
+    another name, and that row is a conflict too.
 
     Without a base, the values of misplaced rows may be intended: unless the sheet must list all
     pets (`is_all`), they are conflicts only if there is such an add.
@@ -474,8 +475,8 @@ def _find_renamed(
     such an add has a pet's values except for the name. If at least half of the rows are `identical`
     to pets, the pet's id must also be between the ids of the nearest identical rows above and
     below. In other sheets, exactly one pet must have all values of the row except the name, one of
-    these values must not be the status, and the sheet must have all columns of petsync's own tables
-    but the id.
+    these values must not be the status, and the sheet must have all columns that petsync writes,
+    except the id.
     """
     adds = _open_adds(changes, sheet)
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
@@ -629,8 +630,8 @@ def _find_renumbered(
     unnamed: match.Mask,
     displaced: Collection[int],
 ) -> list[Conflict]:
-    """Return the conflicts of the adds with an unknown id that look like a pet without a row of its
-    own: their ids may have been renumbered, or moved without their rows.
+    """Return the conflicts of the adds with an unknown id that look like a pet without a row: their
+    ids may have been renumbered, or moved without their rows.
 
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
     A row looks like one of these pets if it has the same name and all its values agree. If the pet
@@ -853,7 +854,7 @@ def describe_strange_letters(
         if change.after is None:
             continue
         for column, raw in _texts(change.after):
-            # An update leaves the other columns as they are.
+            # An update does not change the other columns.
             if raw is None or raw.isascii() or (change.before and column not in change.fields):
                 continue
             text = normalize(raw)
@@ -1327,7 +1328,7 @@ _PASSES = 20
 _FIRST_ROWS = 100
 """The number of rows that are read first, to see if the column may be sorted."""
 _PIECE, _SAMPLE = 1 << 17, 1_000
-"""The number of texts to search at once, and of those that show whether most values are
+"""The number of texts to search together, and of those that show whether most values are
 repeated.
 """
 
@@ -1561,7 +1562,7 @@ def _is_along(edited: match.Positions, new: match.Positions, was: match.Position
     """Return true if the edited rows have the values of rows at a constant distance, or at the same
     distance from the other end.
 
-    The unedited rows beside them must fit, too.
+    The unedited rows next to them must fit, too.
     """
     size = len(was)
     shifts = [(1, step) for step in range(-_REACH, _REACH + 1) if step]
@@ -1576,7 +1577,7 @@ def _is_along(edited: match.Positions, new: match.Positions, was: match.Position
         beside = np.unique(np.concatenate([some - 1, some + 1]))
         quiet = np.setdiff1d(beside[(beside >= 0) & (beside < size)], edited)
         along = _are_equal(was, start + sign * quiet, was[quiet])
-        # The rows beside both ends of the shifted range do not fit.
+        # The rows next to both ends of the shifted range do not fit.
         if along.sum() + 2 >= _PART * len(quiet):
             return True
     return False
@@ -1968,7 +1969,7 @@ def _build_below_one_conflict(add: Add) -> Conflict:
         name=add.after.name or "",
         rule="id-below-one",
         problem=f"has the id {add.pet_id}, which no pet has, and a service may replace an id below "
-        "1 with one of its own",
+        "1 with another one",
         suggestion="Leave the id blank if it is a new pet, or give the id of its pet.",
     )
 
@@ -2098,7 +2099,7 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     if damaged:
         yield (
             f"{first_items(damaged)}: some program seems to have read this text in a wrong "
-            "encoding. The plan sends it as it is written here: correct it first."
+            "encoding. The plan sends the text as shown here: correct it first."
         )
     rest = [
         warning.address

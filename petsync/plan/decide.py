@@ -126,7 +126,7 @@ class RowDecision(NamedTuple):
     row: Row
     """The row."""
     kept: KeptRule | None
-    """The rule if the row has neither a change nor a conflict that holds it back, else None."""
+    """The rule if the row has neither a change nor a conflict about the whole row, else None."""
     old: Pet | None
     """The pet with the last values on which both sides agreed, None if they are not known."""
     fields: Mapping[Unit, FieldRule]
@@ -831,7 +831,7 @@ class Decisions:
         usual, who, way = _find_usual_spelling(normalize(name), known, self._new_categories)
         if usual:
             problem = f"names the category {name!r}, and {who} {usual!r}"
-            hint = f"{way}, or give {name!r} a category_id of its own to have both."
+            hint = f"{way}, or give {name!r} another category_id to have both."
             raise _RowConflict("category-spelling", problem, hint, pet_id)
 
     def _has_new_number(self, row: Row) -> bool:

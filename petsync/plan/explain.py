@@ -136,8 +136,8 @@ PET_RULES: Mapping[str, str] = {
     "not-exported": "No row names it, and it was not in the export.",
     "uncovered": "No row names it, and no query that succeeded asks for its status, so it is "
     "not deleted.",
-    "uncertain": "No row names it, but a row whose id is missing or uncertain may be its row, so "
-    "it is not deleted.",
+    "uncertain": "No row names it. It is not deleted, because a row whose id is missing or "
+    "uncertain may be its row.",
     "absent": "Neither the sheet nor the store has it.",
 }
 """The result of a pet without a conflict, by its rule."""

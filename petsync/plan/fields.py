@@ -436,7 +436,7 @@ def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]
 def with_kept_photos(
     sheet: Iterable[str], store: Iterable[str], kept_urls: Collection[str]
 ) -> Urls:
-    """Return the sheet's list, and the store's items that are in `kept_urls`. Each of these items
+    """Return the sheet's list with the store's items that are in `kept_urls`. Each of these items
     follows its predecessor in the store's list.
     """
     sides = tuple(store), tuple(sheet)
@@ -482,8 +482,8 @@ def _place(result: Sequence[str], before: Sequence[str], known: set[str], there:
     return place
 
 
-# Vocabulary: the store's categories and tags, to complete categories and tags of which a sheet
-# gives only the name or the id.
+# Vocabulary: the store's categories and tags, to complete a category or tag that has only a name or
+# only an id in a sheet.
 
 
 T = TypeVar("T", Category, Tag)
@@ -592,7 +592,7 @@ class Vocabulary:
 
 
 def _find_named(named: Mapping[str, T], name: str) -> T | None:
-    # A normalized name, which most names are, stays as it is.
+    # Most names are normalized already.
     found = named.get(name)
     return named.get(normalize(name)) if found is None else found
 
@@ -642,8 +642,8 @@ def resolve_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags
 
 
 def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabulary) -> Tags:
-    """Return the store's tags without those that the sheet removed from the base, and with those
-    that it added.
+    """Return the store's tags without the tags that the sheet removed from the base, and with the
+    tags that it added.
     """
     resolved = _resolve_tags(tags, base, vocabulary)
     had, has = set(map(tag_key, base)), set(map(tag_key, resolved))

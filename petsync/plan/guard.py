@@ -73,7 +73,7 @@ class Limit(msgspec.Struct, frozen=True):
             share = f"{option} 10%" if is_flag else f'{option}="10%"'
             raise SettingsError(
                 f"{option}: {value!r} is neither a number of pets nor a percentage",
-                hint=f"Write, say, {option}{' ' if is_flag else '='}25 or {share}.",
+                hint=f"Write, for example, {option}{' ' if is_flag else '='}25 or {share}.",
             )
         number = float(match[1])
         if match[2] and number > 100:
@@ -185,7 +185,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
             if not isinstance(limit, Limit) and (limit is not None or name != "max_add"):
                 raise SettingsError(
                     f"Guard({name}={limit!r}) is not a Limit",
-                    hint="Write, say, Limit(0.1) for a tenth, or Limit(10, is_share=False).",
+                    hint="Write, for example, Limit(0.1) for a tenth, or "
+                    "Limit(10, is_share=False).",
                 )
         if not _are_ids(self.sentinels):
             raise SettingsError(
@@ -357,7 +358,7 @@ def guard_from(
     the TypedDict of the valid keywords.
 
     Raises SettingsError for an invalid limit, for a `guard` of another type, and for single limits
-    beside a guard; TypeError for an unknown keyword of the `function`.
+    in addition to a guard; TypeError for an unknown keyword of the `function`.
     """
     reject_unknown(keywords, function, known)
     if not isinstance(guard, Guard):

@@ -74,7 +74,7 @@ _SHOWN = (
 _NEVER = "the store has no such pet, and a pull job sends nothing"
 _UNSENT = "its action is `{}`, and a pull job sends nothing"
 _UNANSWERED = "the store gave no answer about this pet"
-_MAY_BE = "no row has its id, but {} may be its row"
+_MAY_BE = "no row has its id, but {} may be the row of this pet"
 _UNMATCHED = "the row has no id and matches no pet in the store; a pull job sends nothing"
 _STAYS: Mapping[KeptPetRule, str] = {
     "left-alone": "pets without a row are not deleted: delete_missing is off, or the base may be "
@@ -176,8 +176,8 @@ def build_inbound(
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
     run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in
-    `candidates` never do, because a row without an id may be theirs. The value is this row's
-    address.
+    `candidates` never do, because a row without an id may be theirs; each has the address of this
+    row.
     """
     with no_collection():
         intake = _IntakeInput(sheet, snapshot, base, lead, decided, pet_ids or {}, options)
@@ -270,7 +270,7 @@ class _IntakeInput:
 
     def iter_identified(self) -> Iterator[IdentifiedRow]:
         """Yield the rows whose pet is in `pet_ids` and that lack its id or still have an add
-        action. A row whose pet another row names is omitted.
+        action. A row is omitted if another row names its pet.
         """
         own = self._sheet.rows
         known_rows = self._pet_ids.keys() - self._shared

@@ -102,7 +102,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoredPet(NamedTuple):
-    """A pet as an undo left it."""
+    """A pet after an undo."""
 
     run: str
     """The id of the undone run."""
@@ -148,7 +148,7 @@ class ReusedId(NamedTuple):
     source: str
     """The address of the row from which the pet was added."""
     pet: Pet
-    """The pet as it was added."""
+    """The pet that was added."""
     rows: tuple[VacantId, ...]
     """The rows that named the id."""
 
@@ -176,7 +176,7 @@ class Suspect(NamedTuple):
 
 
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A row without an id as a run found it."""
+    """A row without an id, as a run recorded it."""
 
     run_id: str
     """The run's id."""
@@ -231,8 +231,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_undone: bool = False
     """True if an undo removed the pet."""
     is_sure: bool = True
-    """False for an "unknown" record whose `pet_id` is only that of a possible pet, which was edited
-    since.
+    """False for an "unknown" record whose `pet_id` belongs only to a possible pet, edited since.
     """
 
     @property
@@ -345,7 +344,7 @@ def find_suspects(
         each, name = reused[numbers[row]], normalize(row_pet.name)
         name_now = names.get(numbers[row])
         if name and name_now == name != normalize(each.pet.name):
-            continue  # The store has the row's own pet again.
+            continue  # The store has the row's pet again.
         is_named = bool(name) and name == normalize(each.pet.name)
         harms = actions[row] == "delete" or content(row_pet) != content(each.pet)
         is_same = any(_is_unchanged(old, row_pet, actions[row]) for old in each.rows)
@@ -406,8 +405,8 @@ def identify(
 ) -> dict[int, Match]:
     """Match the sheet's rows without an id with the records; return the matches by row number.
 
-    `records` are those of one store, the newest first; `vocabulary` is the store's. A row that
-    names one of the `suspect_ids` may belong to another pet than the record with that id.
+    `records` are from one store, the newest first; `vocabulary` is the store's. A row that
+    names one of the `suspect_ids` may belong to a pet other than that of the record with that id.
     """
     if not records:
         return {}
@@ -1528,7 +1527,7 @@ def _is_another_still(record: RowRecord, line: _Line) -> bool:
 
 
 def _wants_another(record: RowRecord, line: _Line) -> bool:
-    """Return true if the row is to add another pet than the record's: its action `add-another` was
+    """Return true if the row is to add a pet other than the record's: its action `add-another` was
     written after that run.
     """
     return record.state == "added" and line.action == "add-another" != record.action

@@ -495,7 +495,7 @@ _MERGE: Mapping[Unit, Callable[[Any, RowValues, Vocabulary], Any]] = {
 }
 
 
-# The rows of a sheet one by one, for those that need a detailed comparison.
+# The rows of a sheet, one by one, for a detailed comparison.
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -561,7 +561,7 @@ def _list_values(column: _Array) -> list[Any]:
 #
 # With `match_on`, a row matches the only pet that agrees with it in these columns. Without it, a
 # row matches a pet only if the pet already has all values of the row and no other row claims it.
-# Applying a sheet a second time therefore adds no pet twice.
+# Applying a sheet again therefore adds no pet twice.
 
 
 _TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"
@@ -654,7 +654,7 @@ def _mask_among(
     *,
     is_folded: bool = False,
 ) -> Mask:
-    """Return a mask of the texts of which one of the `forms` is among the wanted ones."""
+    """Return a mask of the texts that have one of their `forms` among the wanted ones."""
     wanted = frozenset(wanted)
     mask: Mask = np.zeros(len(array) if at is None else len(at), dtype=bool)
     if not wanted:
@@ -693,8 +693,8 @@ def _pet_key(pet: Pet, on: Sequence[Column]) -> tuple[object, ...]:
 
 # Align the rows of a sheet with their pets in the store and in the base.
 #
-# Rows in agreement are found by operations on whole columns. The rest are returned row by row, with
-# the units in which they may differ.
+# Rows in agreement are found by operations on whole columns. The other rows are returned one by
+# one, with the units in which they may differ.
 
 
 _UNITS_OF = tuple(
@@ -747,7 +747,7 @@ class Alignment:
         return pets_at(self.pets, [place])[0] if known is None else known
 
     def find_exported(self, pet_id: int | None) -> Pet | None:
-        """Return the pet as it was exported, or None if the base lacks it."""
+        """Return the exported pet, or None if the base lacks it."""
         if pet_id is None or self._base is None:
             return None
         if pet_id in self._of_base:
@@ -755,7 +755,7 @@ class Alignment:
         return pet_of(pet_id, self._base.rows)
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
-        """Return, by id, the names of those of these pets that are in the snapshot."""
+        """Return, by id, the names of these pets, except pets that the snapshot lacks."""
         places = positions_of(dict.fromkeys(ids), self.pets)
         some = places[places >= 0]
         numbers, names = (plain_values(self.pets[c].array.take(some)) for c in ("id", "name"))
@@ -807,7 +807,7 @@ class Alignment:
 
     @cached_property
     def _of_base(self) -> Mapping[int, Pet | None]:
-        """The base's pets of all rows in the detailed comparison, None for those that it lacks."""
+        """The base's pets of all rows in the detailed comparison, None for pets that it lacks."""
         if self._base is None or "id" not in self._frame:
             return {}
         taken = plain_values(self._frame["id"].array.take(self._at))

@@ -145,7 +145,7 @@ class Judge:
         return apply_unit(current, "category", edits or values, self.vocabulary)
 
     def keeps_photos(self, values: RowValues, current: Pet, old: Pet | None) -> bool:
-        """Return true if uploaded photos that the row lacks stay."""
+        """Return true if the pet keeps uploaded photos that the row lacks."""
         return (
             old is None
             and bool(values.get("photo_urls"))

@@ -153,8 +153,8 @@ def plan_options_from(
 ) -> tuple[PlanOptions, Guard]:
     """Return the options and the guard with the values of the keywords.
 
-    Raises SettingsError for an invalid value, and for single limits beside a `guard`; TypeError for
-    an unknown keyword of the `function`.
+    Raises SettingsError for an invalid value, and for single limits in addition to a `guard`;
+    TypeError for an unknown keyword of the `function`.
     """
     reject_unknown(keywords, function, PlanKeywords)
     limits: dict[str, Any] = {n: value for n, value in keywords.items() if value is not None}

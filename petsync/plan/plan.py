@@ -249,8 +249,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def with_verdict(self, guard: Guard | None = None) -> Inbound:
         """Return this value with the guard's verdict.
 
-        `guard` replaces its own guard, if given. A limit that is a share is a share of the sheet's
-        rows.
+        `guard`, if given, replaces the current guard. A limit that is a share is a share of the
+        sheet's rows.
         """
         guard = self.guard if guard is None else guard
         verdict = Verdict(tuple(_refusals(guard, self.counts, self.rows)))
@@ -903,7 +903,7 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
     """Yield the unedited rows that differ from the store, grouped by the kind of change to their
     pets.
 
-    If an undo made the change, the texts say so: no other user changed these pets.
+    The texts name an undo that made the change, because no other user changed these pets.
     """
     for rows, words, message, by_undo in (
         (
@@ -1327,7 +1327,7 @@ def decode_saved_plan(body: bytes, where: str) -> tuple[str, Plan]:
     Raises PlanError if the JSON is invalid or has another format.
     """
     try:
-        # Read only the format first: in another format, the rest may be different.
+        # Read only the format first: in another format, the other fields may be different.
         found = msgspec.json.decode(body, type=_SavedHead).plan.format
         if found != PLAN_FORMAT:
             raise _of_another(found, where)

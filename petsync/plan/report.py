@@ -255,8 +255,8 @@ def merge_results(several: Iterable[Result]) -> Result:
 
 
 class RunResults(MutableMapping[int, Result]):
-    """The results of a plan's changes, by number. They take one byte each, as long as few of them
-    have messages of their own.
+    """The results of a plan's changes, by number. They take one byte each if few of them have a
+    message.
     """
 
     def __init__(self, changes: Sequence[Change], results: Mapping[int, Result] = {}) -> None:
@@ -474,7 +474,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The sheet's file, or the folder of images."""
     fingerprint: str = ""
-    """The fingerprint of what was applied."""
+    """The fingerprint of the applied plan or pictures."""
     undoes: str = ""
     """The run that this run undoes, "" if it is not an undo."""
     started: str
@@ -511,13 +511,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     row: int | None = None
     """The sheet's row, None for a pet in no row."""
     source: str = ""
-    """The row's address, or that of the cell that names the image; "" if there is none."""
+    """The address of the row, or of the cell that names the image; "" if there is none."""
     pet_id: int | None = None
     """The pet's id, None if it is unknown."""
     fields: tuple[Column, ...] = ()
     """The changed columns."""
     before: Pet | None = None
-    """The pet as it was read before the request; None if there was no pet."""
+    """The pet that was read before the request; None if there was no pet."""
     after: Pet | None = None
     """The pet that was sent, or the one in the service's response; None if there is no pet."""
     intended: str = ""
@@ -622,7 +622,7 @@ def _row(round_: Round) -> dict[str, object]:
 def find_undoing_runs(runs: Iterable[PastRun]) -> dict[str, PastRun]:
     """Return, for each undone run, the newest run that undid it and was not undone itself.
 
-    An undo with an unknown outcome counts too. `runs` are those of one or more stores, the newest
+    An undo with an unknown outcome counts too. `runs` are from one or more stores, the newest
     first.
     """
     found: dict[str, PastRun] = {}

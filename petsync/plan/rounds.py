@@ -64,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     `finding`: the row has an error. `failed`: the change was sent, or was to be sent, and did not
     reach the store. `waiting`: the change is part of a plan that waits for approval. `drift`: the
     round makes no changes (check, dry run), or the difference appeared during the round. `note`:
-    the job's settings leave the difference as it is, for example a removed row if deletes are not
+    the job's settings keep the difference, for example a removed row if deletes are not
     enabled.
     """
     problem: str

@@ -82,7 +82,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     row: int | None = None
     """The sheet's row, or the index of a file of `pictures_of`; None for a folder."""
     place: int = 0
-    """The picture's position among those of the pet."""
+    """The picture's position among the pet's pictures."""
     size: int
     """The file's size in bytes."""
     format: str
@@ -102,7 +102,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     `exif` (metadata removed) and `upright` (rotated).
     """
     saved: str = ""
-    """The format in which the image is encoded again, "" if its pixel data is sent as it is."""
+    """The format in which the image is encoded again, "" if its pixel data is sent unchanged."""
     sent_size: int
     """The size in bytes of the uploaded image."""
     sent_digest: str
@@ -252,7 +252,7 @@ class _Format1(msgspec.Struct):
 
 
 _FORMAT_1_DECISIONS = {"already": "uploaded", "twice": "duplicate", "doubtful": "unknown"}
-"""The names of some decisions in format 1 (key `fate`), each with its present name."""
+"""The names of some decisions in format 1 (key `fate`), each with its current name."""
 
 
 def _read_format_1(body: bytes) -> Pictures:
@@ -270,7 +270,7 @@ def _read_format_1(body: bytes) -> Pictures:
 def treatment(picture: Picture) -> str:
     """Return a description of the processing of a picture.
 
-    Examples: `as it is`, or `metadata removed, scaled to 800 × 600, saved again as JPEG, quality
+    Examples: `unchanged`, or `metadata removed, scaled to 800 × 600, saved again as JPEG, quality
     90`.
     """
     steps = [_DONE[each] for each in picture.done]
@@ -278,7 +278,7 @@ def treatment(picture: Picture) -> str:
         steps.append(f"scaled to {picture.sent_width} × {picture.sent_height}")
     if picture.saved:
         steps.append(f"saved again as {picture.saved}")
-    return ", ".join(filter(None, steps)) or "as it is"
+    return ", ".join(filter(None, steps)) or "unchanged"
 
 
 _DONE = {

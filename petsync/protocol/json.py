@@ -87,7 +87,7 @@ def decode_pets(body: bytes) -> list[Pet]:
 
 
 def decode_pets_carefully(body: bytes, *, before: int = 0, offset: int = 0) -> list[Pet]:
-    """Decode a list of pets without the fast decoder, and otherwise as `decode_pets`.
+    """Decode a list of pets as `decode_pets` does, but without the fast decoder.
 
     If the body is the end of a longer list, `before` is the number of pets before it, and `offset`
     what errors add to a position in the body.

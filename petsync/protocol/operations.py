@@ -132,7 +132,7 @@ def detect_media(response: Response) -> Literal["json", "xml"]:
     if media in _PAGE or (media in _UNSPECIFIC and _starts_as_page(response.body)):
         raise ResponseError(
             "the response is a web page, not pets",
-            hint="Is the base URL right, and does the service or a proxy require a sign-in? The "
+            hint="Check the base URL, and whether the service or a proxy requires a sign-in. The "
             "base URL is the part before /pet; open it in a browser to see the page.",
         )
     if media in _JSON or media.endswith("+json"):
@@ -214,7 +214,7 @@ def success_reader(pet_id: int) -> Callable[[Response], None]:
     deletePet.
 
     It accepts an empty body, an ApiResponse that reports no error, and the pet itself. It raises
-    ResponseError for anything else, such as `{}` or a web page, which may not come from the
+    ResponseError for any other body, such as `{}` or a web page, which may not come from the
     service.
     """
 

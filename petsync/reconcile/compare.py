@@ -96,7 +96,7 @@ def note_copies(plan: Plan) -> Iterator[Difference]:
 def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
     """Yield a difference for each pet that appeared during the run, but was not added by it, and
     has the same values as a pet that the run added. `before` may have pets outside of the job's
-    scope: they existed, and may have entered it.
+    scope: they existed before, and may be in it now.
     """
     added = {} if report is None else _find_added_contents(report)
     if report is None or not added:
@@ -215,7 +215,7 @@ class Comparer:
 
     @property
     def read_at(self) -> str:
-        """When this file was first read with its present content; "" without a folder."""
+        """When this file was first read with its current content; "" without a folder."""
         return "" if self.folder is None else self.folder.read_at(self.source.part)
 
     def read(self, known_statuses: Collection[str] = ()) -> Sheet:

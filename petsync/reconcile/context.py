@@ -107,7 +107,7 @@ class Watchers:
 
 
 class _Step(AbstractContextManager[None]):
-    """A watcher's context manager for a step; it suppresses the watcher's own errors."""
+    """A watcher's context manager for a step; it suppresses errors of the watcher."""
 
     def __init__(self, watcher: Watcher, round_: Round, name: Step) -> None:
         self._watcher, self._round, self._name = watcher, round_, name
@@ -173,7 +173,7 @@ _KEYS = (
     (r'--sheet NAME, in Python tab="NAME"', 'tab = "NAME" in the job'),
     (r"--allow-http (\S+), in Python allow_http=\['\1'\]", r'allow_http = ["\1"] in the job'),
     (
-        r"If the columns hold what these options say[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map",
+        r"If the columns contain what these options say[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map",
         "In petsync.toml, [columns], map",
     ),
     (r"--max-failures, in Python ", ""),
@@ -187,7 +187,7 @@ class Reconciliation:
     """The values that all rounds of one reconciliation share.
 
     `moved`: the user confirms that the job's store is the same store at a new address. `formers`:
-    the former names of jobs that were renamed since their last round, by present name.
+    the former names of jobs that were renamed since their last round, by current name.
     """
 
     config: Configuration
@@ -291,7 +291,7 @@ class RoundContext:
         if isinstance(error.report, Report):
             self.note_report(error.report)
             self.is_ended = error.report.stopped.startswith("interrupted")
-        hint = f"The next round does the rest. {error.hint}".strip()
+        hint = f"The next round continues. {error.hint}".strip()
         self.ends("interrupted", error.message, hint)
 
     def note_plan(self, plan: Plan | None, inbound: Inbound | None) -> None:

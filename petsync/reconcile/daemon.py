@@ -92,7 +92,7 @@ class LiveConfiguration:
     environ: Mapping[str, str]
     load: Load
     is_valid: bool = True
-    """False while the present file is invalid."""
+    """False while the current file is invalid."""
     _seen: bytes = field(init=False)
     _listens: str = field(init=False)
 
@@ -257,7 +257,7 @@ class Daemon:
         }
 
     def own_metrics(self) -> Mapping[str, tuple[str, float]]:
-        """Return the help text and value of each of the daemon's own metrics, by name."""
+        """Return the help text and value of each of the daemon's metrics, by name."""
         return {
             "petsync_every_passes": ("Passes over the jobs without a schedule", self.passes),
             "petsync_every_failed_passes": ("Times that a job raised an exception", self.errors),

@@ -90,7 +90,7 @@ _SEPARATE_STATE = (
 
 
 _TIMEOUT_S = 600.0
-"""How long a job waits for other jobs of the same store."""
+"""How many seconds a job waits for other jobs of the same store."""
 
 
 @contextmanager

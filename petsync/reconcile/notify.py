@@ -754,7 +754,7 @@ def _open(notice: Notice, safe: Safe) -> Iterator[str]:
 
 def _select_open(notice: Notice, report: RoundReport) -> tuple[Difference, ...]:
     if notice.event == "failure":
-        # A refused plan's own changes are not worth listing.
+        # The changes of a refused plan are not worth listing.
         passed = ("note", "waiting", "drift" if report.round.status == "refused" else "")
         return tuple(each for each in report.open if each.kind not in passed)
     return open_of(report) if notice.event == "violation" else ()

@@ -173,7 +173,7 @@ _here: ContextVar[LogWatcher | None] = ContextVar("petsync_logged", default=None
 class LogWatcher(logging.Filter):
     """The watcher that logs rounds, and the filter that adds the round and the step to each record.
 
-    It accepts records that are made in the context of its own reconciliation, and records of
+    It accepts records that are made in the context of its reconciliation, and records of
     threads without such a context.
     """
 
@@ -417,7 +417,7 @@ class Endpoint:
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if self._host in _LOCAL and _host_of(environ) not in _LOCAL:
-            # DNS rebinding: a web page could point its own host name here, and read the responses.
+            # DNS rebinding: a web page could point its host name here, and read the responses.
             return _respond(start, "421 Misdirected Request", "text/plain", "Unknown host name.\n")
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":

@@ -342,8 +342,8 @@ def check(comparison: Comparison) -> None:
 @dataclass(frozen=True, slots=True)
 class WriteResult:
     """The result of writing a sheet: the changes that could be written, the cells that could not,
-    and the base that was written into the sheet, if any. `digest` is that of the new file, "" if
-    nothing was written.
+    and the base that was written into the sheet, if any. `digest` is the new file's, "" if nothing
+    was written.
     """
 
     inbound: Inbound
@@ -385,7 +385,7 @@ def write(
 def _build_version(
     context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
 ) -> Version:
-    """Return the version of the present sheet, with the values that both sides agree on."""
+    """Return the version of the current sheet, with the values that both sides agree on."""
     agreed = comparison.row_comparison.base(
         comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
     )
@@ -669,7 +669,7 @@ class _Execution:
 
     def _keep(self) -> None:
         if self.context.job.is_in_parts:
-            # Its base is that of the export, and is in the folder.
+            # The base of the sheet is in its folder, from the export.
             self.files.pending.forget()
             return
         base = self.comparison.next_base()
@@ -787,7 +787,7 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 
 
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
-    """Return the job's former name, by its present name; {} if it was not renamed.
+    """Return the job's former name, by its current name; {} if it was not renamed.
 
     A job counts as renamed if it has no base of one of its files yet, but a job that is no longer
     configured has one, from that file's last round with the same store. Raises PetsyncError.

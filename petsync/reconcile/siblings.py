@@ -329,7 +329,7 @@ def _load_base(file: BaseFile) -> Base | None:
 
 
 def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
-    """Yield this job and the enabled jobs, as far as they send to the store."""
+    """Yield this job and the enabled jobs, without those that do not send to the store."""
     for job in context.owner.config.jobs:
         is_included = job.enabled or job.name == context.job.name
         if is_included and job.mode in ("push", "two-way") and is_same_address(job.url, store):

@@ -233,7 +233,7 @@ class Folder:
         self._sheets: dict[str, Sheet] = {}
 
     def read_at(self, part: str) -> str:
-        """Return when the file was first read with its present content."""
+        """Return when the file was first read with its current content."""
         return self._seen[part][1]
 
     def find_other_ids(self, part: str) -> frozenset[int]:
@@ -558,7 +558,7 @@ def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
     reason = Redactor((database, *map(Secret, _passwords(database))))(reason)
     return SheetError(
         f"the {name} failed: {reason[:300]}",
-        hint="Try the query in the database's own program, and check the address and the user's "
+        hint="Try the query in a program for the database, and check the address and the user's "
         "permissions.",
     )
 

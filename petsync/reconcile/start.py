@@ -141,7 +141,7 @@ class RoundStart:
     doubts: tuple[Version, ...] = ()
     """The versions that the sheet may precede."""
     own: frozenset[int] | None = None
-    """The pets of the sheet's stored base; None if they are those of `base`."""
+    """The pets of the sheet's stored base; None if they are the pets of `base`."""
     runs: frozenset[str] = frozenset()
     """The runs whose results are in the base, each with its number of applied changes, see
     `mark_of`.
@@ -498,8 +498,8 @@ def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
 
 
 def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried: str) -> bool:
-    """Return true if the sheet, which carries another base than in the last round, is or may be an
-    older copy of this job's sheet.
+    """Return true if the sheet, whose base is not the one that it had in the last round, is or may
+    be an older copy of this job's sheet.
     """
     base = memory.base
     if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
@@ -856,7 +856,7 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
 
 
 def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
-    """Return the cells whose value in the base `last` is not the one that the run sent. This can
+    """Return the cells whose value in the base `last` is not the sent value. This can
     happen if a round stored `last` after the run was planned.
     """
     if last is None or not is_before(report.plan.created, last.taken_at):
@@ -1210,7 +1210,7 @@ def build_state(
     carried: str,
 ) -> Version:
     """Return the version for the state in which a round leaves the sheet, with the file's digest
-    and the lines of the agreed base. Without a round id, the state is that of an export.
+    and the lines of the agreed base. Without a round id, it is the state of an export.
     """
     return Version(
         round=round_id,

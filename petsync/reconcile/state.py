@@ -114,7 +114,7 @@ class StatePaths:
 
     state: Path
     formers: Mapping[str, str] = field(default_factory=dict)
-    """Former names of jobs, by present name: the files are still stored under the former ones."""
+    """Former names of jobs, by current name: the files are still stored under the former ones."""
 
     def check(self) -> None:
         """Raise PetsyncError if the state folder contains a symbolic link, a pipe or a device, or
@@ -194,7 +194,7 @@ class StatePaths:
         """Rename the files that are stored under the job's former name.
 
         These are the files of `parts`, and of parts that no longer exist. After a crash the next
-        call renames the rest. Raises PetsyncError.
+        call renames the other files. Raises PetsyncError.
         """
         for part in {*parts, *self.bases(former).values()}:
             both = zip(self._all(former, part), self._all(job, part), strict=True)
@@ -280,7 +280,7 @@ _CHECKSUM = re.compile(r"# checksum ([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class StoredBase:
-    """The base as it was stored after the last round."""
+    """The base that was stored after the last round."""
 
     base: Base | None = None
     """None before the first round, or if neither the base nor the previous base is intact."""
@@ -346,7 +346,7 @@ class BaseFile:
         """Write a base, or its lines; the last base becomes the previous one.
 
         `runs` has the runs whose changes it contains, see `mark_of`. `carried` and `checksum` are
-        those of `StoredBase`. Raises PetsyncError; the last base then stays.
+        as in `StoredBase`. Raises PetsyncError; the last base then stays.
         """
         lines = base.to_lines() if isinstance(base, Base) else base
         head = [f"# carried {carried}"] if carried else []
@@ -433,7 +433,7 @@ class StartedRun:
 
     id: str
     is_stopped: bool
-    """True if the run is the job's own, ended early, and was not undone."""
+    """True if the job made the run, and the run ended early and was not undone."""
 
 
 CellKey = tuple[int, Column | None]
@@ -517,7 +517,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         past, _ = store.aio.to_resume(run)
         is_undone = past.run_id in find_undoing_runs(store.aio.history.runs(past.store))
     except PlanError as error:
-        # A new plan sends the rest.
+        # A new plan sends the remaining changes.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     is_stopped = note.is_own and past.state != "done" and not is_undone
@@ -646,8 +646,8 @@ def _prune(folder: Path, keep: int) -> None:
 # Versions: the states of a sheet, to recognise a restored older copy.
 #
 # An older copy is the sheet before petsync wrote into it, or as a round left it. Compared with the
-# present base, it looks as if a person had reverted all later changes; compared with the base of
-# its own time, it has no changes.
+# current base, it looks as if a person had reverted all later changes; compared with the base of
+# that time, it has no changes.
 
 
 _KEPT = 20
@@ -827,7 +827,7 @@ class Versions:
         """Mark these versions as undone; `at` is when the sheet that shows this was read.
 
         Also clear the record of `note_backup`, and remove every undone version that starts from the
-        present sheet, which has this digest. Raises PetsyncError.
+        current sheet, which has this digest. Raises PetsyncError.
         """
         self.note_backup(())
         for version in versions:
@@ -897,8 +897,8 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
 
     Its round may have been killed before it wrote the sheet, or before it recorded the write. The
     sheet is written as a whole, so the majority of the cells decides: a few may have been edited
-    since. A cell with neither the old nor the new value does not count, nor does a missing column,
-    nor the id of a row if a manual run may have written it.
+    since. These do not count: a cell with neither the old nor the new value, a missing column, and
+    the id of a row if a manual run may have written it.
     """
     if version.after or sheet.digest == version.before:
         return sheet.digest != version.before
@@ -942,11 +942,11 @@ def find_older_copy(
 ) -> OlderCopy:
     """Return the older copy if the sheet is one.
 
-    The first rule that finds a version decides: 1. the file is that of a version; 2. nothing
-    that was written since a version is left, see `find_undone_pets`; 3. the values are those of a
-    version, compared with the `base` of the last round. Of several versions, the most similar one
-    counts. If a newer copy is restored after an older one, the result starts with an undone
-    version, and the newer versions that are not undone follow.
+    The first rule that finds a version decides: 1. the file is a version's; 2. nothing
+    that was written since a version is left, see `find_undone_pets`; 3. the values are a version's,
+    compared with the `base` of the last round. Of several versions, the most similar one counts. If
+    a newer copy is restored after an older one, the result starts with an undone version, and the
+    newer versions that are not undone follow.
 
     `carried` is the digest of the base that the sheet carries if the last round saw another one,
     else "". It proves before which versions the sheet was saved.
@@ -1001,9 +1001,8 @@ def find_older_copy(
 
 
 def _find_latest_base(versions: Sequence[Version], base: Base) -> Base:
-    """Return the base, or that of the last version if its round was killed.
-
-    The latter contains what that round sent.
+    """Return the base or, if the round of the last version was killed, that version's base, which
+    contains what the round sent.
     """
     return base if versions[-1].is_known else Base.from_lines(versions[-1].base)
 
@@ -1030,7 +1029,7 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
     older = Base.from_lines(first.base)
     changed = _find_changed_cells(older, base)
     if first.is_written and not is_left_so:
-        # A value written beside an edit, such as a category's number, is not a change of its own.
+        # A value written beside an edit, such as a category's number, is not a separate change.
         agreed = _find_changed_cells(replace(older, sheet_pets={}), replace(base, sheet_pets={}))
         is_one = len(changed | agreed) == len(agreed) == 1 and all(agreed.values())
         return replace(
@@ -1126,7 +1125,7 @@ def find_reverted(
     """Return the units, by pet, in which a row has an old value instead of the value in the `base`.
 
     An old value is from before one of the versions: it was reverted, or comes from an older copy.
-    Each item of a list counts by itself. Only the `columns` are compared.
+    Each item of a list counts separately. Only the `columns` are compared.
     """
     edited = _edited_pets(sheet, base) & base.ids & sheet.named_ids
     if not edited or not versions:
@@ -1197,7 +1196,7 @@ class Traces:
 
     @property
     def is_newer(self) -> bool:
-        """True if all values are those of the newer base."""
+        """True if all values are the newer base's."""
         return not (self.older_ids or self.has_others)
 
 
@@ -1221,7 +1220,7 @@ def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
 
 
 def find_pets_added_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
-    """Return the pets in no row that are in the base of a later version, but not in that of the
+    """Return the pets in no row that are in the base of a later version, but not in the base of the
     oldest version that the sheet does not contain.
 
     The sheet does not contain a version if it has no value that this version or a later one wrote.
@@ -1368,10 +1367,10 @@ def find_undone_pets(
     """Return the pets with a value from before the versions.
 
     Returns None if the sheet has any value that the versions wrote, or, in a cell that they wrote,
-    the value of the base. A cell with any other value was edited, and does not count. Nor does a
-    missing column. A row that got its id from a version must lack the id again or be missing. Rows
-    that are only missing count if `counts_missing`; otherwise it is assumed that a user removed
-    them, and the result is None if the versions changed nothing else.
+    the value of the base. A cell with any other value was edited, and does not count. A missing
+    column does not count either. A row that got its id from a version must lack the id again or be
+    missing. Rows that are only missing count if `counts_missing`; otherwise it is assumed that a
+    user removed them, and the result is None if the versions changed nothing else.
     """
     changed = find_replaced_texts(versions)
     changed = {

@@ -110,7 +110,7 @@ _STRICT = frozenset({"name", "photo_urls"})
 def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]]:
     """Return the behaviour most similar to the profile, and notes on what it cannot imitate.
 
-    The copy never assigns the same id to two pets. Whether the service does depends on timing.
+    The copy never assigns the same id to two pets, but the service may, depending on timing.
     """
     from petsync.sandbox.http import BEHAVIOURS, STANDARD
 
@@ -412,7 +412,7 @@ def _of_plan(
         raise SettingsError(
             f"{', '.join(options)}: these are options for making a plan from a sheet, but a "
             "finished plan was given",
-            hint="A plan is rehearsed as it is; make another one with these options.",
+            hint="The options of a plan are fixed; make another plan with these options.",
         )
     store.check(plan)
     now = store.snapshot() if snapshot is None else arguments.checked_snapshot(snapshot, store.url)

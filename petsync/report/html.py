@@ -114,7 +114,7 @@ def bdi(value: str) -> str:
 
 
 def document_html(document: Document) -> str:
-    """Return the document as an HTML fragment with its own style, for a notebook's cell."""
+    """Return the document as an HTML fragment with its style, for a notebook's cell."""
     return style(FRAGMENT_STYLE) + "\n" + _fragment(document.title, order_blocks(document))
 
 
@@ -136,8 +136,8 @@ def document_page(value: Document, heading: str) -> str:
     """Return the document as a complete HTML page with this heading, which is plain text. The page
     is light or dark, as the reader prefers.
 
-    The page loads nothing. Its content security policy allows only its own styles and scripts, by
-    their hashes, and prevents scripts from turning text into markup.
+    The page loads nothing. Its content security policy allows only the page's styles and scripts,
+    by their hashes, and prevents scripts from turning text into markup.
     """
     blocks = order_blocks(value)
     inner = list(_flatten(blocks))

@@ -49,7 +49,7 @@ def report_json(report: Report, *, exit_code: int | None = None) -> bytes:
 
 
 def report_values(report: Report) -> dict[str, Any]:
-    """Return the keys of `report_json` with their values; `exit_code` is the report's own."""
+    """Return the keys of `report_json` with their values; `exit_code` is that of the report."""
     left_count = words.count_left(report)
     return {
         "run_id": report.run_id,

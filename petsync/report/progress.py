@@ -74,7 +74,7 @@ def run_bar(
     """Yield a function to call with each step of a run, from any thread.
 
     `total` is the number of items, or 0 if it is known only from the steps. The function calls
-    `on_step`; it draws nothing itself, and raises only what `on_step` raises.
+    `on_step`; it draws nothing itself, and raises only the errors of `on_step`.
 
     A bar is shown on `file` (by default stderr) if that is a terminal, or in a notebook; not if
     TQDM_DISABLE is set. Elsewhere `show=True` writes a line to `file` every five seconds. Nothing

@@ -135,7 +135,7 @@ _KIND_CURE: Mapping[Kind, str] = {
     "conflict": "Do what the line says. If both sides changed a field, write the same value on "
     f"both sides, or set {JOB_WINNER} for the job; that option applies to fields, not to whole "
     "rows.",
-    "waiting": "Look at the plan, and release it or fix the sheet: the next round removes a plan "
+    "waiting": "Review the plan, and release it or fix the sheet: the next round removes a plan "
     "that is no longer needed.",
     "failed": "The next round tries again.",
     "finding": "Fix the cell that each line names.",
@@ -411,7 +411,7 @@ def commands(round_: Round) -> Iterator[Command]:
     """Yield the commands for the waiting plan, the sheet, the runs and the job."""
     if round_.waiting:
         yield Command(
-            "look at the plan, and release it", f"petsync apply {_quote_argument(round_.waiting)}"
+            "review the plan, and release it", f"petsync apply {_quote_argument(round_.waiting)}"
         )
     if round_.findings and round_.source and not is_from_query(round_):
         source = _quote_argument(round_.source)

@@ -209,7 +209,7 @@ _SEE_ROWS = "Each row says why."
 CAUSES: Mapping[Cause, CauseText] = {
     "": CauseText(
         "as planned",
-        "The service accepted the change as it was sent.",
+        "The service accepted the change.",
         NO_CURE,
     ),
     "confirmed": CauseText(
@@ -282,7 +282,7 @@ CAUSES: Mapping[Cause, CauseText] = {
     "replanned": CauseText(
         "planned again",
         "The run was stopped before these changes were made, and the next round of its job planned "
-        "them again from the sheet and the store as they were then.",
+        "them again from the sheet and the store at that time.",
         "The run of that round shows what was sent.",
     ),
     "from-plan": CauseText(
@@ -326,7 +326,7 @@ CAUSES: Mapping[Cause, CauseText] = {
         f"Check the URL and any proxy; {_RESUME} then asks the store and continues.",
     ),
     "not-as-sent": CauseText(
-        "not as it was sent",
+        "not stored as sent",
         "The service accepted the change, but the pet has other values afterwards.",
         "Compare the pet with its row; a new plan shows what differs.",
     ),
@@ -344,12 +344,12 @@ CAUSES: Mapping[Cause, CauseText] = {
         "replaced another pet",
         "The service assigned the id of an existing pet to a new pet, which replaced the existing "
         "one.",
-        "`petsync undo RUN` restores that pet. Give the row an id of its own, and plan again.",
+        "`petsync undo RUN` restores that pet. Give the row another id, and plan again.",
     ),
     "unsafe-id": CauseText(
         "not sent: it would replace another pet",
         "The service would give a new pet the id of an existing pet. Nothing was sent.",
-        "Give each row its own id, and plan again.",
+        "Give each row a different id, and plan again.",
     ),
     "blocked": CauseText(
         "errors in the sheet",
@@ -359,12 +359,12 @@ CAUSES: Mapping[Cause, CauseText] = {
     "cut-off": CauseText(
         "cut off",
         "The run ended while the request was under way.",
-        f"{_RESUME} asks the store what happened, and does the rest.",
+        f"{_RESUME} asks the store what happened, and sends the remaining changes.",
     ),
     "may-be-there": CauseText(
         "may be in the store, edited since",
-        "No answer arrived for an add. The store does not have the pet as it was sent, but it has "
-        "a new similar one, which may have been edited since. Nothing is sent again.",
+        "No answer arrived for an add. The store does not have a pet with the sent values, but a "
+        "new similar one, which may have been edited since. Nothing is sent again.",
         "Write that pet's id into the row, or write `add-another` as its action. Then plan again.",
     ),
     "unexpected": CauseText(
@@ -722,7 +722,7 @@ def sentences(*parts: str) -> str:
 
 
 def capital(value: str) -> str:
-    """Return the text with a capital first letter; a name such as updatePet stays as it is."""
+    """Return the text with a capital first letter; a name such as updatePet stays unchanged."""
     word = value.split(maxsplit=1)[:1]
     return value[:1].upper() + value[1:] if word == [each.lower() for each in word] else value
 
@@ -845,7 +845,7 @@ def describe_winner(plan: Plan) -> str:
     export.
     """
     if plan.undoes:
-        return "The store: a pet that was changed since the run is kept as it is."
+        return "The store: a pet that was changed since the run stays unchanged."
     if not plan.base:
         return "The sheet: it is compared with the store alone."
     if plan.options.sheet_wins:
@@ -928,8 +928,8 @@ def _resume_hint(report: Report) -> str:
     if not left:
         return f"{resume} checks that nothing is left."
     return (
-        f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does the "
-        "rest."
+        f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} "
+        "finishes the run."
     )
 
 
@@ -990,7 +990,7 @@ def _describe_in_sync(plan: Plan) -> str:
     if plan.older or plan.deleted_in_store:
         return f"Nothing to send: {', '.join(_describe_unchanged(plan))}."
     rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
-    far = ", as far as the store answered" if plan.coverage.failed else ""
+    far = ", but it did not answer every query" if plan.coverage.failed else ""
     return f"In sync: {rows} with the store{far}."
 
 

@@ -212,7 +212,7 @@ class Sandbox:
         return self._running
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI request on the sandbox's own loop, from any other loop."""
+        """Handle an ASGI request on the sandbox's loop, from any other loop."""
         app, loop = self._active.app, self._active.loop
 
         async def run() -> None:

@@ -170,8 +170,8 @@ _PATHS = {
 
 def application(service: Service, *, hosts: tuple[str, ...] = ("*",)) -> ASGIApp:
     """Return the ASGI application of the sandbox. It refuses requests for host names that are not
-    in `hosts`, so that a foreign web page cannot reach the sandbox through the page's own host
-    name (DNS rebinding).
+    in `hosts`, so that a foreign web page cannot reach the sandbox through the page's host name
+    (DNS rebinding).
     """
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)]
     app = Starlette(routes=_routes(service), middleware=middleware)

@@ -56,7 +56,7 @@ _PAGE = HTMLResponse("<!doctype html><title>One moment</title><p>We will be back
 
 async def read_at_once(receive: Receive) -> Receive:
     """Read the complete request, and return a `receive` for it, which also works after its client
-    has disconnected. The server's own `receive` provides no body after that.
+    has disconnected. The server's `receive` provides no body after that.
     """
     messages = [await receive()]
     while messages[-1].get("more_body"):
@@ -174,7 +174,7 @@ class Drift:
 
 
 NONE = Drift()
-"""No changes: the response stays as it is."""
+"""No changes of the response."""
 
 
 def drift_of(request: Request) -> Drift:

@@ -388,7 +388,7 @@ def _number(raw: msgspec.Raw) -> int:
 
 
 def _text_of(raw: msgspec.Raw) -> str | None:
-    """Return the text of a JSON value; numbers and booleans as they are written, None for null."""
+    """Return the text of a JSON value; numbers and booleans as written, None for null."""
     content = bytes(raw)
     if content[:1] == b'"':
         return _text.decode(content)
@@ -398,7 +398,7 @@ def _text_of(raw: msgspec.Raw) -> str | None:
 
 
 def _integer(text: str | None) -> int:
-    """Return the int64 in an XML element; 0 for anything else."""
+    """Return the int64 in an XML element; 0 for any other content."""
     number = int(text) if text and _XML_INTEGER.fullmatch(text) else 0
     return number if MIN_ID <= number <= MAX_ID else 0
 

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-# Pets in the store's file: the JSON of each, beside the columns for searches.
+# Pets in the store's file: the JSON of each, and the columns for searches.
 
 
 BATCH = 1000
@@ -432,7 +432,7 @@ class Storage:
         self._unlock()
 
     def _acquire_lock(self) -> BaseFileLock:
-        """Acquire the lock file beside the store, which only one server at a time can hold."""
+        """Acquire the lock file beside the store, which only one server at a time can lock."""
         try:
             lock = try_lock(self._side_path)
         except OSError as error:
@@ -532,7 +532,7 @@ def read_pets(path: Path | None, pets: Sequence[Pet] = ()) -> list[Pet]:
     if twice := [number for number, count in counts.items() if count > 1]:
         raise SettingsError(
             f"{path or 'pets'}: {counts[twice[0]]} pets have the id {twice[0]}",
-            hint="Give each pet its own id, or none.",
+            hint="Give each pet a different id, or none.",
         )
     return found
 

@@ -69,12 +69,12 @@ class LocalProcesses(Executor):
 
 class Workers:
     """Computes parts with the given executor, or else with processes on this machine, one for each
-    processor. It is a context: at its end, its own processes end.
+    processor. It is a context: at its end, the processes that it started end.
 
     If the executor is `LocalProcesses`, `size` and `parts` limit the number of the processes.
 
     The processes do not import the caller's `__main__`: a script that applies a plan before it
-    compares a folder would be run a second time.
+    compares a folder would be run again.
     """
 
     def __init__(self, executor: Executor | None, size: int = 0, parts: int = 1) -> None:
@@ -103,7 +103,7 @@ class Workers:
         self, function: Callable[[T], R], parts: Sequence[T], *, groups: int | None = None
     ) -> Iterator[R]:
         """Yield the results of a pure function for each part, in order. With `groups`, a process
-        gets a group of parts at once, with one copy of the function, and keeps their results.
+        gets a group of parts together, with one copy of the function, and keeps their results.
 
         If a process of this machine dies, new processes compute its parts again. Raises
         PetsyncError if processes die repeatedly, and the errors of the function.
@@ -187,7 +187,7 @@ def connect_dask(address: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"the Dask scheduler at {address} cannot be reached: {error}",
-            hint="Is it running, with the same version of Dask?",
+            hint="Check that it is running, with the same version of Dask.",
         ) from None
     with client:
         yield client.get_executor(retries=_ATTEMPTS - 1, pure=False)

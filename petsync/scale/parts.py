@@ -78,8 +78,8 @@ class PartFolder(msgspec.Struct, frozen=True):
 
     @classmethod
     def open(cls, path: Path, url: str = "") -> PartFolder:
-        """Return the folder. Raises SheetError if it has no manifest that can be read, or is from
-        another store than `url`, if that is given.
+        """Return the folder. Raises SheetError if it has no manifest that can be read, or is not
+        from the store at `url`, if given.
         """
         file = path / MANIFEST
         try:

@@ -1,8 +1,8 @@
 """Reduce a comparison: leave out the rows that agree with their pets, part by part.
 
-The rest is small enough to be compared as a whole, with all that a plan looks at: rows of the same
-pet, rows without an id, similar names, and pets in no row. A row that agrees with its pet changes
-nothing, whatever the other rows are, unless one of them has its name or its photos.
+The remaining rows are few enough to be compared as a whole, with all that a plan looks at: rows of
+the same pet, rows without an id, similar names, and pets in no row. A row that agrees with its pet
+changes nothing, whatever the other rows are, unless one of them has its name or its photos.
 
 A part is a pure function of its files, so it can be computed anywhere, and more than once.
 """
@@ -75,8 +75,7 @@ _NOT_PLAIN = (
 _PLAIN_LENGTH, _PLAIN_NUMBER = 255, 10**15
 _SIMPLE_FIRST = string.ascii_letters.encode() + b"\xc3"
 _NOT_SIMPLE = np.ones(256, dtype=bool)
-"""The bytes that are not those of spaces, of punctuation except `(:`, of digits, and of letters up
-to U+00FF.
+"""All bytes except those of spaces, digits, letters up to U+00FF, and punctuation other than `(:`.
 """
 _NOT_SIMPLE[[byte for byte in range(0x20, 0xC0) if byte not in b"(:\x7f\x97\xb7"]] = False
 _NOT_SIMPLE[0xC3] = False
@@ -271,8 +270,8 @@ def are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:
 def _find_renamed(
     base: pa.Table, pets: pa.Table, exported: npt.NDArray[np.intp], at: npt.NDArray[np.intp]
 ) -> pa.Table:
-    """Return those of the pets at these positions of the base that the store has with another name
-    or photo. `exported` has the position in the store of each pet of the base.
+    """Return the pets at these positions of the base that have another name or photo in the store.
+    `exported` has the position in the store of each pet of the base.
     """
     some = base.select(_NO_NAMES.column_names)
     near = exported[at]
@@ -290,7 +289,7 @@ def _combine(column: pa.ChunkedArray) -> pa.Array:
 def _find_agreeing(
     rows: pa.Table, pets: pa.Table, places: npt.NDArray[np.intp], files: PartFiles
 ) -> _Mask:
-    """Return a mask of the rows of which each value is missing, or exactly the pet's. `places` has
+    """Return a mask of the rows in which each value is missing, or exactly the pet's. `places` has
     the position of each row's pet.
     """
     ids = rows[KEY].to_numpy()

@@ -36,7 +36,8 @@ from petsync.sheets.sidecar import sidecar_path
 __all__ = ["Copies", "make_copies", "write_to"]
 
 _THREADS = 8
-"""The number of files that are copied at once, unless the caller's executor copies them."""
+"""The number of files that are copied at the same time, unless the caller's executor copies them.
+"""
 _VERSION = frozenset(
     (
         *("size", "etag", "lastmodified", "last_modified", "mtime", "modified", "updated"),
@@ -183,8 +184,8 @@ def _must_be_empty(address: str) -> None:
 
 
 def _write_files(folder: Path, address: str) -> None:
-    """Write the files of the folder: those of a base first, so that an incomplete export has one
-    that cannot be used.
+    """Write the files of the folder, the base's files first: the base of an incomplete export
+    cannot be used.
     """
     files, path = _connect(address)
     names = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
@@ -242,7 +243,7 @@ def _list_names(files: Any, path: str) -> list[str]:
 
 
 def _list_with_sidecar(files: Any, path: str) -> list[str]:
-    """Return the name of a file, and that of the file with its base if there is one."""
+    """Return the names of a file and of the file with its base, if there is one."""
     names = [PurePosixPath(path).name]
     if KIND_OF_PART.get(PurePosixPath(path).suffix.casefold()) == "CSV":
         base = sidecar_path(Path(names[0])).name

@@ -57,7 +57,7 @@ _ADDED = [ROW, ORDER, KEY]
 """The columns that are added to those of the files."""
 _BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20
-"""The number of bytes that are read at once to find the header of a CSV file."""
+"""The number of bytes that are read to find the header of a CSV file."""
 _EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
 """The number below which a float type represents all whole numbers."""
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
@@ -79,7 +79,7 @@ def find_files(path: str | Path) -> tuple[list[Path], str]:
 
 
 def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
-    """Return those of the files that belong to the sheet at `path`, and their kind. Raises
+    """Return the files that belong to the sheet at `path`, and their kind. Raises
     SheetError as `find_files` does.
     """
     found = [each for each in there if each.suffix.casefold() in KIND_OF_PART]
@@ -99,7 +99,7 @@ def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
 
 
 class OddCells(NamedTuple):
-    """What a row has beside the texts of its cells."""
+    """What a row has in addition to the texts of its cells."""
 
     kinds: bytes
     """The `CellKind` of each cell."""
@@ -235,7 +235,7 @@ class SplitTask:
     """The position of the first of these files among all files."""
     files: Sequence[Path]
     folder: Path
-    """The folder for the parts, in which each attempt makes a folder of its own."""
+    """The folder for the parts, in which each attempt makes a new folder."""
     parts: int
     """The number of parts."""
     most_warnings: int
@@ -349,7 +349,7 @@ def _match(source: str, header: Sequence[str], options: ReadOptions) -> dict[str
     return columns
 
 
-# Parquet files: their columns have types, and are compared as they are.
+# Parquet files: their columns have types, and are compared unchanged.
 
 
 class _ParquetFiles(SheetFiles):
@@ -451,7 +451,7 @@ def _read_schema(path: Path) -> pa.Schema:
 
 
 def _join_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the columns of the files, with the types of texts and lists that hold any size."""
+    """Return the columns of the files, with the types for texts and lists of any size."""
     if len({*schemas[0].names}) < len(schemas[0].names):
         return schemas[0]
     for path, schema in zip(files, schemas, strict=True):
@@ -480,7 +480,8 @@ def _open(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         raise SheetError(
-            f"{path} cannot be read: {str(error).splitlines()[0]}", hint="Is it a Parquet file?"
+            f"{path} cannot be read: {str(error).splitlines()[0]}",
+            hint="Check that it is a Parquet file.",
         ) from None
 
 
@@ -567,7 +568,7 @@ class _CellFiles(SheetFiles):
         places = sheet.rows.index.get_indexer(pd.Index(grid.rows))
         values = values.take(pa.array(places, mask=places < 0))
         odd = dict(_find_odd(grid))
-        # The place -1, of a row that is not used, is that of the added last item.
+        # A row that is not used has the place -1, where the added last item is.
         is_odd = np.isin(grid.rows, [*odd]) | np.append(is_partial, True)[places]
         keys = pc.if_else(pa.array(is_odd), pa.scalar(None, pa.int64()), values["id"])
         if "name" in self.columns:

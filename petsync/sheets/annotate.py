@@ -32,7 +32,7 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     """Write to `path` a copy of the sheet's workbook with the findings marked in the cells.
 
     A cell with an error is red, and one with only warnings is yellow; a comment has the problem and
-    the fix. The rest of the workbook stays as it is, including charts, macros and comments of
+    the fix. Other parts of the workbook stay unchanged, including charts, macros and comments of
     users; `lost` of the result names the exceptions, such as macros in an `.xlsx`. Earlier marks of
     petsync are replaced. The copy of a CSV file is a workbook with its cells as text; each record
     is in the row with the number of its first line. The copy has the sheet's corrections.

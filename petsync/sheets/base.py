@@ -31,7 +31,7 @@ __all__ = [
 
 
 BASE_TAB = "petsync base"
-"""The worksheet that holds the base."""
+"""The worksheet that contains the base."""
 
 BASE_NAME = "petsync_base"
 """A defined name in a workbook with a base. It stays if somebody deletes the worksheet."""
@@ -53,7 +53,7 @@ def base_of(snapshot: Snapshot) -> Base:
 
 def choose_base(data: Any, given: BaseChoice) -> Base | None:
     """Return the base for a file that is written from `data`. If `given` is None, the base comes
-    from the data: a snapshot is its own base, and a sheet may have one.
+    from the data: a snapshot is itself the base, and a sheet may have one.
 
     Raises TypeError if `given` has another type, and SheetError if the data or `given` is a
     snapshot and one of its queries failed.
@@ -96,7 +96,7 @@ def find_base(source: Source) -> tuple[Base | None, str]:
 
 
 def find_store(path: Path) -> str:
-    """Return the address of the store of which the file is an export; "" if it has no base that can
+    """Return the address of the store whose export the file is; "" if it has no base that can
     be used. Raises SheetError if the file is no readable workbook.
     """
     is_text = path.suffix.lower() in TEXT_SUFFIXES

@@ -36,7 +36,7 @@ def write_corrected(
     """Write to `path` a copy of the sheet's file with the corrections in its cells. The copy has
     the same values as the sheet, and can be read without the corrections.
 
-    The other cells and the base stay as they are. A digital signature is left out, and so are
+    The other cells and the base stay unchanged. A digital signature is left out, and so are
     macros unless the copy is an `.xlsm`. An existing file at `path` gets a backup, as in
     `write_back`. Return the path of the backup, or None if there was no file.
 

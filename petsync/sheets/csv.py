@@ -240,7 +240,7 @@ def escape_formula(text: str) -> str:
     """Return the text, with an apostrophe before it if a spreadsheet program may read it as a
     formula or an error, or may change it. `unescape_formula` removes the apostrophe.
 
-    If such a text already begins with apostrophes, it gets another one, so that its own are kept.
+    If such a text already begins with apostrophes, it gets another one, so that these are kept.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 
@@ -438,9 +438,9 @@ def is_ragged(cells: Sequence[str], width: int) -> bool:
 
 
 _JOINED_PARTS = 16
-"""The number of parts of a column that are joined at once. Arrow returns the memory of a large part
-as soon as it is freed, but that of small parts only with that of their neighbours, from other
-columns.
+"""The number of parts of a column that are joined together. Arrow returns the memory of a large
+part as soon as it is freed. It returns the memory of a small part only together with its
+neighbours, which belong to other columns.
 """
 
 
@@ -660,8 +660,8 @@ def edit_csv(
     removed: Collection[int] = (),
     size: int = BLOCK_SIZE,
 ) -> bytes:
-    """Return the file as UTF-8 with `edits` (rows are lines) and the columns `new` after its own,
-    without the records `removed` (by line), and with the records `added` at its end.
+    """Return the file as UTF-8 with `edits` (rows are lines) and the columns `new` after the
+    existing ones, without the records `removed` (by line), and with the records `added` at its end.
 
     The delimiter and the line ends stay the same, and so do records without edits if there are no
     new columns. Line numbers are those before the edits: a text of several lines moves the lines
@@ -770,7 +770,7 @@ class _RecordWriter:
 
     def edit_block(self, data: bytes, block: Block, numbers: Rows) -> Iterator[bytes]:
         """Yield the new bytes of a block whose records have `width` cells. Only the records that
-        start at the lines `numbers` have edits of their own or are removed.
+        start at the lines `numbers` have separate edits or are removed.
         """
         kinds = self.edits.kinds_of(block.lines)
         is_single = np.isin(block.lines, numbers) | self._differs(block, kinds)

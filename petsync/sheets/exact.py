@@ -97,7 +97,7 @@ def _decode(written: str) -> str:
 
 
 TEXTS_TAB = "petsync texts"
-"""The worksheet that holds the exact texts."""
+"""The worksheet that contains the exact texts."""
 
 _Texts = dict[str, list[tuple[str, str]]]
 """The id and the exact text of each cell, by column."""
@@ -162,7 +162,7 @@ def _load_texts(package: Package) -> _Texts:
         lines = lines_of(package, TEXTS_TAB)
         return msgspec.json.decode(unpack(lines), type=_Texts) if lines else {}
     except (ParcelError, SheetError, msgspec.DecodeError, UnicodeDecodeError):
-        # The cells are then read as they are, and a plan shows the differences.
+        # The cells are then read unchanged, and a plan shows the differences.
         return {}
 
 

@@ -153,7 +153,7 @@ _KIND_OF_SIGNATURE: dict[bytes, FileKind] = {
     b"BZh": FileKind("compressed with bzip2", _UNPACK),
     b"\x28\xb5\x2f\xfd": FileKind("compressed with Zstandard", _UNPACK),
     b"PAR1": _PARQUET,
-    b"SQLite format 3\0": FileKind("a SQLite database", _NO_SHEET),
+    b"SQLite format 3\0": FileKind("an SQLite database", _NO_SHEET),
     b"L\0\0\0\x01\x14\x02\0": _LINK,
     b"[InternetShortcut]": _LINK,
     b"\x09\x08\x10\0": _OLD,
@@ -240,9 +240,9 @@ def identify_zip(names: Collection[str]) -> FileKind | None:
         return None
     sheets = [name for name in names if name.endswith((".xlsx", ".xlsm", ".csv"))]
     hint = (
-        f"It holds {', '.join(sheets[:5])}. {_UNPACK}"
+        f"It contains {', '.join(sheets[:5])}. {_UNPACK}"
         if sheets
-        else "It holds no sheet. If a spreadsheet program can open it, save it there as .xlsx."
+        else "It contains no sheet. If a spreadsheet program can open it, save it there as .xlsx."
     )
     return FileKind("a ZIP file, not an Excel workbook", hint)
 
@@ -389,7 +389,7 @@ class Source:
         return hashlib.sha256(self.content).hexdigest()
 
     def encode(self, data: bytes) -> bytes:
-        """Return the UTF-8 `data` in the file's own encoding. If this encoding lacks a character,
+        """Return the UTF-8 `data` in the file's encoding. If this encoding lacks a character,
         return UTF-8 with a byte order mark; such a file must be read without an encoding.
         """
         if not self.encoding:
@@ -500,7 +500,7 @@ def _must_be_sheet(path: Path, data: bytes) -> None:
 
 def _encoding_to_use(path: Path, data: bytes, encoding: str | None) -> str | None:
     """Return the encoding of a text file that begins with `data`; None for UTF-8. Raises
-    EncodingError if it begins with the byte order mark of another encoding than the given one.
+    EncodingError if it begins with the byte order mark of an encoding other than the given one.
     """
     if encoding is None:
         return None

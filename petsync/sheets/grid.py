@@ -40,7 +40,7 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 _PART_SIZE = 1 << 18
-"""The bytes that are searched at once: their masks stay in the cache of the processor."""
+"""The bytes that are searched together: their masks stay in the cache of the processor."""
 _MAX_COMPARISONS = 8
 """Looking each byte up in a table costs as much as this number of comparisons."""
 _USUAL = b"\n " + bytes(range(ord("-"), ord(";") + 1)) + string.ascii_letters.encode()
@@ -223,7 +223,7 @@ def _table_of(marks: bytes) -> Bools:
     return table
 
 
-# Grid: a sheet as it is in its file, a header and columns of cells, before validation.
+# Grid: the cells of a file before validation, as a header and columns.
 
 
 _FIRST_BYTES = bytes({char.encode()[0] for char in BLANKS})
@@ -348,7 +348,7 @@ class Grid:
     filtered: Sequence[str] = ()
     """The places of the columns with an active filter."""
     tabs: Sequence[str] = ()
-    """The workbook's other visible worksheets, without petsync's own."""
+    """The workbook's other visible worksheets, without those that petsync added."""
     corrections: Sequence[Correction] = ()
     """The cells whose text was changed by a correction."""
     elsewhere: Sequence[str] = ()

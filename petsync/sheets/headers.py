@@ -34,7 +34,7 @@ __all__ = [
 
 ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")
-"""The columns that a result sheet has in addition to the user's own."""
+"""The columns that a result sheet has in addition to the user's."""
 RESULT_PREFIX = "petsync "
 """The prefix of the result columns if columns of the user have some of their names."""
 
@@ -98,7 +98,7 @@ class Headers:
     others: Mapping[str, int]
     near: Mapping[int, str]
     """The column that is suggested for a header, by the header's position. The file may also have
-    this column under its own name, except `id`.
+    this column under its usual name, except `id`.
     """
 
 
@@ -194,7 +194,7 @@ class Mapper:
             mapping = self._propose_mapping(header, first_rows[shown_row + 1 :])
             shown = [repr(text[:_MAX_LENGTH]) for text in header if text][:_MAX_LISTED]
             unit = "row" if where else "line"
-            place = "its columns are" if numbers is None else f"{unit} {numbers[shown_row]} holds"
+            place = "its columns are" if numbers is None else f"{unit} {numbers[shown_row]} has"
             seen = f"{place} {', '.join(shown)}"
         return SheetError(
             f"{self.source}{where}: no column has a header that petsync recognises; {seen}",
@@ -317,7 +317,7 @@ def present_headers(mapping: Mapping[str, str], header: Sequence[str]) -> dict[s
 
 def own_results(headers: Collection[str]) -> frozenset[str]:
     """Return the headers of the result columns that petsync wrote. All of them must be present,
-    either with or without the prefix, because a single one may be the user's own.
+    either with or without the prefix, because a single one may be a column of the user.
     """
     spellings = (RESULTS, tuple(f"{RESULT_PREFIX}{name}" for name in RESULTS))
     return frozenset(
@@ -338,8 +338,8 @@ def _mapping_hint(mapping: Mapping[str, str]) -> str:
     pairs = (quote(f"{header}={column}") for header, column in mapping.items())
     options = " ".join(f"--column {pair}" for pair in pairs)
     return (
-        "If the columns hold what these options say, add them to the command, or the argument in "
-        f"Python:\n{options}\nmapping={mapping!r}\n"
+        "If the columns contain what these options say, add them to the command, or the argument "
+        f"in Python:\n{options}\nmapping={mapping!r}\n"
         f"Otherwise map each header to one of {columns}, or rename it."
     )
 

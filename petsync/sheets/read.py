@@ -92,7 +92,7 @@ __all__ = [
 ]
 
 
-# Corrections: texts that replace cells while the file stays as it is.
+# Corrections: texts that replace cells while the file stays unchanged.
 
 
 _MAX_CELL_LENGTH = {"workbook": 32_767, "text": 131_072}
@@ -221,7 +221,7 @@ class _GridEditor:
         if not mark or place is None:
             return None
         at = list(self.grid.places).index(place)
-        # Statuses are compared as they are read.
+        # Statuses are compared as in a file.
         normal = normal_status if self.names[place] == "status" else trim
         wanted = normal(text)
         values = self.grid.columns[at].text.to_pylist()
@@ -250,13 +250,13 @@ class _GridEditor:
         return _Place(int(cell[4]), cell[3].upper())
 
     def check_text(self, address: str, text: object) -> str:
-        """Return the text. Raises _CorrectionRefusedError if no cell can hold it."""
+        """Return the text. Raises _CorrectionRefusedError if no cell can contain it."""
         if not isinstance(text, str):
             raise _CorrectionRefusedError(f"{address}: {text!r} is not text; put it in quotes")
         longest = _MAX_CELL_LENGTH["workbook" if self.grid.tab else "text"]
         if len(text) > longest:
             raise _CorrectionRefusedError(
-                f"{address}: a cell holds no more than {longest:,} characters"
+                f"{address}: a cell can contain at most {longest:,} characters"
             )
         if any("\ud800" <= char <= "\udfff" for char in text):
             raise _CorrectionRefusedError(f"{address}: the text contains half of a surrogate pair")
@@ -609,7 +609,7 @@ class _SheetReader:
             "name",
             Note("name-missing", ""),
         )
-        # A blank or cleared status is a finding of its own, unless the row already has an error.
+        # A blank or cleared status is a separate finding, unless the row already has an error.
         without_status = self._mask(self.blank, "status", missing=True) | self._mask(
             self.cleared, "status"
         )
@@ -757,7 +757,7 @@ def _the(source: str) -> str:
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
     """Return true if the column has a service's additional fields, as petsync exports them, and not
-    the user's own values.
+    values of the user.
     """
     values = [] if isinstance(column, pd.DataFrame) else column.tolist()
     are_objects = (
@@ -853,7 +853,7 @@ def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
             and not _are_equal(values, frame[columns_by_name[column]])
         ):
             raise SheetError(
-                f"the DataFrame's index {name!r} and its column {columns_by_name[column]!r} hold "
+                f"the DataFrame's index {name!r} and its column {columns_by_name[column]!r} have "
                 "different ids",
                 hint="Drop one of them: reset_index(drop=True) drops the index.",
             )
@@ -1135,7 +1135,7 @@ class Peek:
     tab: str
     """The worksheet; "" for CSV."""
     tabs: tuple[str, ...]
-    """All visible worksheets, without petsync's own; () for CSV."""
+    """All visible worksheets, without those that petsync added; () for CSV."""
     headers: tuple[str, ...]
     """The headers, in the order of their columns."""
     meant: Mapping[str, str] = field(default_factory=dict)

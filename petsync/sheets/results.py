@@ -89,7 +89,7 @@ def as_results(results: object) -> Results:
     """
     if not isinstance(results, Report | pd.DataFrame):
         raise SheetError(
-            f"{type_name(results)} holds no results of a run",
+            f"{type_name(results)} has no results of a run",
             hint="Pass the report that apply returns, or a DataFrame indexed by row number.",
         )
     kinds = ("integer", "empty")
@@ -182,7 +182,7 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     `add-another` becomes `merge` if the row's pet now exists. A column `category_id` gets the
     numbers of the categories that the run sent. The sheet's base is updated with the results of the
     report. The sheet's corrections are written into the copy, except over formulas that other cells
-    share. The rest of the file is kept, except a digital signature, and macros
+    share. Other parts of the file are kept, except a digital signature, and macros
     unless the copy is an `.xlsm`.
 
     If `follow` is false, a symbolic link at `path` is an error. Raises SheetError if the file has
@@ -368,7 +368,7 @@ def _category_ids(source: Source, sheet: Sheet, report: Report) -> dict[int, int
     """Return, by row, the id of the category that was sent for the row, if its cell differs.
 
     A number beside a new category is replaced only if the worksheet has no formulas: petsync keeps
-    formulas, so the base must not have another value than such a cell.
+    formulas, so the base must have the same value as such a cell.
     """
     if "category" not in sheet.columns or "category_id" not in sheet.columns:
         return {}
@@ -399,7 +399,7 @@ def _has_formulas(source: Source, tab: str) -> bool:
 
 
 def _with_category_ids(sheet: Sheet, categories: Mapping[int, int]) -> Sheet:
-    """Return the sheet as it is with these ids in its cells."""
+    """Return the sheet with these ids in its cells."""
     if not categories:
         return sheet
     rows = sheet.rows
@@ -428,8 +428,8 @@ def _new_columns(places: Collection[str], edits: CellEdits) -> list[str]:
 
 def _rename_results(edits: CellEdits, places: Collection[str]) -> CellEdits:
     """Return the edits, with a prefix on the result columns if the sheet has some but not all of
-    them. If the sheet has only some, they are the user's own; if it has all of them, petsync added
-    them.
+    them. If the sheet has only some, they are columns of the user; if it has all of them, petsync
+    added them.
     """
     result_columns = [name for name in RESULTS if name in places]
     if not result_columns or len(result_columns) == len(RESULTS):
@@ -480,7 +480,7 @@ def check_writable(sheet: Sheet, hint: str) -> None:
     if not os.access(file.parent, os.W_OK | os.X_OK):
         raise SheetError(
             f"{path}: no backup can be written: the folder {file.parent} is read-only",
-            hint="Move the sheet to a folder of your own.",
+            hint="Move the sheet to a folder that you can write to.",
         )
 
 
@@ -491,7 +491,7 @@ def write_back(
     now: dt.datetime | None = None,
     only_ids: bool = False,
 ) -> Path:
-    """Write the results into the sheet's own file, as `write_results` writes them into a copy, and
+    """Write the results into the sheet's file, as `write_results` writes them into a copy, and
     return the path of a backup. With `only_ids`, no result columns are written.
 
     The backup is a copy of the old file in the same folder, with the time `now` in its name, by

@@ -1,4 +1,4 @@
-"""The sidecar: the file beside a CSV file that holds the base of its export."""
+"""The sidecar: the file beside a CSV file that contains the base of its export."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _restore(sidecar: Path, content: bytes | None, before: str) -> None:
         except OSError as error:
             raise SheetError(
                 f"{before} {sidecar} cannot be removed: {error.strerror}",
-                hint="Delete it: it holds no base.",
+                hint="Delete it: it contains no base.",
             ) from None
         return
     try:

@@ -163,7 +163,7 @@ def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
     return np.full(len(cells), CellKind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds
 
 
-# write_synced: write the store's changes into the sheet's own file, after a backup.
+# write_synced: write the store's changes into the sheet's file, after a backup.
 
 
 _READ_AGAIN = "The edits were not written. Read the sheet again, or let the next round write them."
@@ -182,9 +182,10 @@ def must_take_edits(sheet: Sheet) -> None:
 
 def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
     """Return the edits that cannot be written, with the reasons: a cell has a formula, a text is
-    too long for a cell or has a character that no file can hold, a new row would be below the total
-    row of a table, or a row to remove has a formula that other cells share. `edits.without(…)`
-    returns the other edits. Raises SheetError if the file has changed since it was read.
+    too long for a cell or has a character that no file can contain, a new row would be below the
+    total row of a table, or a row to remove has a formula that other cells share.
+    `edits.without(…)` returns the other edits. Raises SheetError if the file has changed since it
+    was read.
     """
     source = load_unchanged(as_sheet(sheet), _READ_AGAIN)
     if source.kind == "workbook":
@@ -203,11 +204,11 @@ def write_synced(
     base: Base | None = None,
     now: dt.datetime | None = None,
 ) -> Path:
-    """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`
+    """Write the edits into the sheet's file, and return the path of a backup, as `write_back`
     does.
 
-    The other cells stay as they are. In a workbook, added rows have the format of the last row,
-    with the user's own columns blank; tables, filters and drop-downs are extended to them. A
+    The other cells stay unchanged. In a workbook, added rows have the format of the last row, and
+    are blank in the user's other columns; tables, filters and drop-downs are extended to them. A
     removed row leaves blank cells in a workbook, and nothing in a CSV file. Edits of columns that
     the sheet lacks are ignored, but a column `id` is added if a row gets an id. `base` replaces the
     base of the file, if it has one. A digital signature is left out.
@@ -264,12 +265,12 @@ def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:
     if missing:
         raise SheetError(
             f"{sheet.source}: row {missing[0]} is not a row of the sheet",
-            hint="Use row numbers of the sheet as it was read.",
+            hint="Use the row numbers of the sheet that was read.",
         )
 
 
 def _find_unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterator[Obstacle]:
-    """Yield the edits whose texts no cell of this kind of file can hold."""
+    """Yield the edits whose texts no cell of this kind of file can contain."""
     limit = _MAX_LENGTH[source.kind]
     for row, name, text in _edited_texts(edits):
         problem = _storage_problem(text, limit)
@@ -289,9 +290,9 @@ def _edited_texts(edits: SheetEdits) -> Iterator[tuple[int, str, str]]:
 
 def _storage_problem(text: str, limit: int) -> str:
     if _UNSTORABLE.search(text):
-        return "the store's text has a character that no sheet can hold"
+        return "the store's text has a character that no sheet can contain"
     if len(text) > limit // 2 and len(text.encode("utf-16-le")) // 2 > limit:
-        return f"the store's text has more than the {limit:,} characters that a cell can hold"
+        return f"the store's text has more than the {limit:,} characters that a cell can have"
     return ""
 
 

@@ -139,7 +139,7 @@ def write_sheet(
     except UnicodeEncodeError as error:
         raise SheetError(
             f"{path}: a text has the character {error.object[error.start]!r}, half of a "
-            "surrogate pair, which no file can hold",
+            "surrogate pair, which no file can contain",
             hint="Correct that text.",
         ) from None
     return backup

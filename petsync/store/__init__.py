@@ -155,7 +155,7 @@ def connect(
     Missing arguments come from PETSYNC_* variables and petsync.toml; a missing `url` is that of the
     last `petsync login` with this state folder. `timeout` is in seconds; `environ` replaces the
     process's environment. `http`, an AsyncClient of httpx or httpx2, or `transport`, an
-    asynchronous transport, sends all requests in place of petsync's own client; petsync does not
+    asynchronous transport, sends all requests in place of petsync's client; petsync does not
     close it. Raises SettingsError if no service is given or a setting is invalid.
     """
     url, auth = hide_userinfo(url), hide_other(auth)

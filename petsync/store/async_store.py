@@ -225,7 +225,7 @@ class AsyncStore:
             return await self._runs.resume(past, plan, options, step)
 
     async def settle(self, run_id: str) -> Report:
-        """Determine the outcomes of all changes that a stopped run started, and give up the rest.
+        """Determine the outcomes of all changes that a stopped run started, and give up the others.
 
         Sends only GET requests; a new plan can make the remaining changes. Returns the report of
         the whole run. Raises the same errors as `resume`.
@@ -258,7 +258,7 @@ class AsyncStore:
     ) -> Plan:
         """Return the plan that restores what a run changed, for `apply`. Sends only GET requests.
 
-        A pet that was changed since the run stays as it is, and is listed as a conflict. `run_id`
+        A pet that was changed since the run stays unchanged, and is listed as a conflict. `run_id`
         is the id of a run or the unique beginning of an id; "" is this store's newest run that
         changed something and is not completely undone. Raises PlanError if there is no such run,
         and LockedError while this run is working. `on_progress` reports the look-ups of pets that
@@ -434,7 +434,7 @@ def _flatten(given: Iterable[str | Iterable[str]]) -> list[str]:
 async def _write_to(
     folder: str | Path, make: Callable[[Path], Awaitable[PartFolder]]
 ) -> PartFolder:
-    """Return what `make` makes of the path of the folder, which may be an address."""
+    """Return the result of `make` for the path of the folder, which may be an address."""
     if not is_address(folder):
         return await make(Path(folder))
     from petsync.scale.remote import write_to

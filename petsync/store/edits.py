@@ -58,12 +58,12 @@ class PetEditor:
     ) -> Plan:
         """Return a plan that changes only this pet, for `apply`. Sends only GET requests.
 
-        A field that is None stays as it is. An empty `category`, `tags` or `photo_urls` empties the
-        field; an empty status is a conflict, because no query would find the pet. `tags` and
-        `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
-        you decided on the change: later changes by other users stay, and a field that another user
-        has changed too is a conflict. A `snapshot` saves a request for all pets; petsync always
-        reads the pet itself again.
+        A field that is None stays unchanged. An empty `category`, `tags` or `photo_urls` empties
+        the field; an empty status is a conflict, because no query would find the pet. `tags` and
+        `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet on which you
+        based the change: later changes by other users stay, and a field that another user has
+        changed too is a conflict. A `snapshot` saves a request for all pets; petsync always reads
+        the pet itself again.
 
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is also
         an error in a sheet, such as an empty name.

@@ -1,5 +1,5 @@
-"""Sheets in folders: the parts of the sheet and of the store are compared one by one, and the rest
-as a whole.
+"""Sheets in folders: compare the parts of sheet and store one by one, and the remaining rows
+together.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = ["FolderComparer"]
 _MOST_WARNINGS = 100_000
 """The maximum number of rows that agree and whose warnings are listed."""
 _MOST_BESIDE = 400_000
-"""The maximum number of rows that agree and are compared because the row beside them differs: they
+"""The maximum number of rows that agree and are compared because the row next to them differs: they
 show whether a column was sorted or shifted without its rows.
 """
 _MIN_EDITS, _MIN_KNOWN = 3, 2
@@ -72,8 +72,8 @@ _MIN_EDITS, _MIN_KNOWN = 3, 2
 of other rows that differ.
 """
 _GROUPS = 16
-"""The maximum number of groups of files that are split at once, and of parts in which names are
-looked for.
+"""The maximum number of groups of files that are split at the same time, and of parts that are
+searched for names.
 """
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class FolderComparer:
         pets and that no other row or pet concerns.
 
         Without `with_unnamed`, the snapshot also lacks most pets that are in no row and that no row
-        concerns, if they are many. If no row has an id, any pet may be that of a row.
+        concerns, if they are many. If no row has an id, any pet may be a row's pet.
 
         `store` is a snapshot of the store; without one, the store is read. The pets with an id of
         `keep` stay. `executor` computes the parts; without one, processes on this machine do.
@@ -187,7 +187,7 @@ async def _both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
 
 
 def _measure(path: Path, store: PartFolder | None) -> tuple[int, int]:
-    """Return the number of bytes of the larger side, without compression, and that of the parts."""
+    """Return the uncompressed size of the larger side in bytes, and the number of the parts."""
     files, kind = find_files(path)
     folder = (path if path.is_dir() else path.parent) / BASE_FOLDER
     base = PartFolder.open(folder) if folder.is_dir() and not path.is_file() else None
@@ -214,8 +214,8 @@ def _find_number(
 
 
 def _find_base(files: SheetFiles) -> PartFolder | Base | str | None:
-    """Return the base of a folder, or that of a CSV file in it; the reason why it cannot be used;
-    or None. Raises SheetError if several files have a base.
+    """Return the base of a folder or of a CSV file in it, the reason why it cannot be used, or
+    None. Raises SheetError if several files have a base.
     """
     source = Path(files.source)
     folder = (source if source.is_dir() else source.parent) / BASE_FOLDER
@@ -232,8 +232,8 @@ def _find_base(files: SheetFiles) -> PartFolder | Base | str | None:
         names = [path.name for path in found]
         raise SheetError(
             f"{files.source}: {first_items(names)} each have the records of an export, and a sheet "
-            "in several files can only have those of one export",
-            hint="Plan each of these files by itself.",
+            "in several files can only have the records of one",
+            hint="Plan each of these files separately.",
         )
     return next((base or refused for base, refused in found.values()), None)
 
@@ -312,7 +312,9 @@ class _Whole:
         self._found += self._workers.run(reduce_part, self._parts)
 
     def add_named(self, ids: Iterable[int]) -> None:
-        """Add the pets with these ids, and those that the rows concern by a name or a photo."""
+        """Add the pets with these ids, and the pets that have a name or a photo in common with the
+        rows.
+        """
         wanted = self._find_wanted(ids)
         find = partial(find_named, wanted=wanted)
         self._found += self._workers.run(find, self._parts, groups=_GROUPS)
@@ -360,8 +362,8 @@ class _Whole:
         return found
 
     def _find_neighbours(self, sheet: Sheet) -> frozenset[int]:
-        """Return, by ORDER, the nearest rows above and below the rows without a usable id, as far
-        as these neighbours agree with their pets.
+        """Return, by ORDER, the nearest rows above and below the rows without a usable id, if these
+        neighbours agree with their pets.
         """
         frame = sheet.rows
         has_id = frame.index[frame["id"].notna()] if "id" in frame else frame.index[:0]
@@ -374,7 +376,7 @@ class _Whole:
         return self._find_orders(np.setdiff1d(around, here))
 
     def _find_beside(self, base: Base | None) -> frozenset[int]:
-        """Return, by ORDER, the rows that agree and are beside rows that differ, if a column may
+        """Return, by ORDER, the rows that agree and are next to rows that differ, if a column may
         have been sorted or shifted, and they are not too many.
         """
         if base is None or not self._may_be_moved(base.pets.table):

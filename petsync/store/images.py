@@ -177,7 +177,7 @@ class StoreImages:
         Raises PlanError for images for another store, and LockedError if another run uses this
         store, before it sends anything. Raises InterruptedRunError, whose `report` has the results
         so far, if the run was stopped; to complete it, read the same folder or sheet again and
-        upload the rest.
+        upload the remaining images.
         """
         arguments.checked_pictures(pictures)
         chosen = UploadOptions.of({"settle": self.settings.timeout}, options)

@@ -182,7 +182,7 @@ class History:
     def read_row_records(
         self, store: str, sheet: Sheet, *, with_undone: bool = False
     ) -> list[RowRecord]:
-        """Return the records of rows without an id that runs on the store made, the newest first.
+        """Return the records that runs on the store made of rows without an id, the newest first.
         Records of this sheet get its `source`, even if the run used another path to the same file.
         Rows whose pets an undo removed are included only with `with_undone`.
         """
@@ -246,7 +246,7 @@ class History:
         return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
-        """Return those of the given runs that wrote, or may have written, ids into their sheet.
+        """Return the given runs that wrote, or may have written, ids into their sheet.
         Runs of other state folders are left out.
         """
         found = set[str]()
@@ -291,7 +291,7 @@ def _is_same(one: str, sheet: Sheet) -> bool:
 
 
 def _have_name_in_common(one: str, sheet: Sheet) -> bool:
-    """Return true if an earlier sheet at an address had one of the present files of this one."""
+    """Return true if an earlier sheet at an address had one of the current files of this one."""
     folder, _, name = sheet.source.rpartition("/")
     if sheet.files and not has_wildcards(sheet.source):
         folder = sheet.source

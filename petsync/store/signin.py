@@ -87,7 +87,7 @@ class SignIn:
         sign-in, whose `problem` has notices for the user.
 
         petsync asks the service to revoke the tokens that it requested itself, but not a token that
-        the user provided. PETSYNC_TOKEN and token files stay as they are.
+        the user provided. PETSYNC_TOKEN and token files stay unchanged.
         """
         return await self.service.sign_out()
 

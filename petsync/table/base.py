@@ -53,7 +53,7 @@ __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 
 
 LINE = 30_000
-"""The maximum length of a line. A cell in Excel holds at most 32,767 characters."""
+"""The maximum length of a line. A cell in Excel has at most 32,767 characters."""
 
 _VERSION, _OLD_VERSION = 2, 1
 _PLAIN = b"\0"
@@ -387,7 +387,9 @@ class Base:
 
 
 def _split_lines(data: pa.Buffer) -> list[pa.Buffer]:
-    """Return the first two lines and the rest, without copying them. Missing parts are empty."""
+    """Return the first two lines and the other lines, without copying them. Missing parts are
+    empty.
+    """
     ends = [match.start() for match in itertools.islice(re.finditer(b"\n", data), 2)]
     ends += [data.size] * (3 - len(ends))
     starts = [0, *(min(end + 1, data.size) for end in ends)]

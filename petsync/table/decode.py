@@ -37,7 +37,7 @@ __all__ = ["ListReader", "TableTarget", "frame_from_json", "table_from_json", "t
 _TEXT = pa.large_string()
 _NUMBER = pa.int64()
 _AT_ONCE = 1 << 21
-"""The number of bytes of JSON that are decoded at once."""
+"""The number of bytes of JSON that are decoded together."""
 
 
 def table_from_json(body: bytes, *, copies: bool = False) -> pa.Table:
@@ -111,8 +111,8 @@ class ListReader:
                 self._pieces.clear()
 
     def finish(self) -> None:
-        """Decode the rest of the list. Raises ResponseError if the pieces are not a list of
-        pets.
+        """Decode the remaining pets of the list. Raises ResponseError if the pieces are not a list
+        of pets.
         """
         if self._failure is not None:
             raise self._failure
@@ -193,7 +193,7 @@ def _find_end(tail: bytes, start: int) -> tuple[int, int] | None:
     return found
 
 
-# JSON to Arrow with Arrow's own reader, for lists of pets that have only known fields.
+# JSON to Arrow with Arrow's reader, for lists of pets that have only known fields.
 
 
 _LABEL = pa.struct([("id", _NUMBER), ("name", pa.string())])
@@ -282,7 +282,7 @@ def _each_list(column: pa.ChunkedArray, field: str = "") -> pa.ChunkedArray:
 # namespaces, comments, CDATA and document type.
 #
 # The parser of the careful decoder checks that the document is well-formed. Then each angle bracket
-# must start or end a tag, and NumPy finds the elements of many pets at once.
+# must start or end a tag, and NumPy finds the elements of many pets together.
 
 
 _XML_BLOCK_BYTES = 1 << 20

@@ -174,7 +174,7 @@ def find_rows(frame: pd.DataFrame, rows: Iterable[int]) -> npt.NDArray[np.intp]:
     wanted = np.array([*rows], dtype=np.int64)
     if not frame.index.is_monotonic_increasing or not frame.index.is_unique or not len(frame):
         return np.flatnonzero(frame.index.isin(wanted))
-    # The index needs no table of its hashes.
+    # An increasing index is searched without a hash table.
     numbers, wanted = frame.index.to_numpy(), np.unique(wanted)
     places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
     found: npt.NDArray[np.intp] = places[numbers[places] == wanted]

@@ -44,7 +44,7 @@ _Codes = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.integer[Any]]
 
 _BLOCK = 16_384
-"""The number of rows to compare at once."""
+"""The number of rows to compare together."""
 
 
 # Equal tags as one object: a catalogue has few different tags on many pets.
@@ -59,7 +59,7 @@ _shared_tags: dict[tuple[int | None, str | None], Tag] = {}
 
 def share_tags(lists: Iterable[list[Tag]]) -> None:
     """Replace each tag in the lists by the shared tag that equals it. A tag without such a shared
-    tag becomes shared itself, up to a maximum number. Tags with unknown fields stay as they are.
+    tag becomes shared itself, up to a maximum number. Tags with unknown fields stay unchanged.
     """
     find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
     for tags in lists:

@@ -158,8 +158,8 @@ def _quote_tab(tab: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem in a sheet. `address` is that of the cell, such as `Pets!C12` or `line 12, column
-    3`; `suggestion` says how to fix the problem, if petsync knows.
+    """One problem in a sheet. `address` is the cell's, such as `Pets!C12` or `line 12, column 3`;
+    `suggestion` says how to fix the problem, if petsync knows.
     """
 
     address: str
@@ -213,10 +213,10 @@ class Sheet:
     UTF-8; else "".
     """
     tabs: tuple[str, ...] = ()
-    """The other visible worksheets, without petsync's own. They are not part of the sheet."""
+    """The other visible worksheets that petsync did not add. They are not part of the sheet."""
     digest: str = ""
-    """The SHA-256 of the file's bytes, in hexadecimal; of several files, that of their names and
-    digests; "" for a DataFrame.
+    """The SHA-256 of the file's bytes, in hexadecimal; of several files, the SHA-256 of their names
+    and digests; "" for a DataFrame.
     """
     files: tuple[str, ...] = ()
     """The names of the files of a sheet in several files, see FILE_ROWS."""

@@ -326,7 +326,7 @@ _PHOTO_COLUMNS = [
 
 
 class _Source(NamedTuple):
-    """A photo as `data:` URLs, or in `small` the reason why there is none."""
+    """A photo as two `data:` URLs. If there is none, `small` is the reason."""
 
     small: str
     large: str = ""

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-# Part: the base of petsync's own widgets.
+# Part: the base of petsync's widgets.
 
 
 def asset(name: str) -> str:
@@ -62,7 +62,7 @@ def asset(name: str) -> str:
 
 
 class Part(anywidget.AnyWidget):
-    """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML.
+    """A widget with JavaScript and a style sheet. It shows text as text, never as HTML.
 
     Any thread may change it. A front end that opens asks the kernel for the state of all widgets.
     Because the answer may arrive after newer updates, a part then sends again every trait that
@@ -176,8 +176,8 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A complete file. `name` is the sender's name for it, never to be used as a path; `path`
-    holds the content until the file is removed or its form is closed; `size` is in bytes.
+    """A complete file. `name` is the sender's name for it, never to be used as a path; `path` is
+    its content until the file is removed or its form is closed; `size` is in bytes.
     """
 
     name: str
@@ -186,7 +186,7 @@ class ReceivedFile:
 
 
 class IncomingFile:
-    """A file that arrives in pieces, each of which is written immediately. No other user can read
+    """A file that arrives in pieces; each piece is written immediately. No other user can read
     it. Raises OSError if it cannot be created, or if its name contains a NUL.
     """
 

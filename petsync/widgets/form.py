@@ -200,7 +200,7 @@ _STYLE = """<style>
 .jp-OutputArea-child:has(.petsync-still) + .jp-OutputArea-child
   > .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none; }
 </style>"""
-_HOW = "<p>This is the form as it was last used. Run the cell to use it again.</p>"
+_HOW = "<p>This is the last state of the form. Run the cell to use it again.</p>"
 
 
 class StaticView:

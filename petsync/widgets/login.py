@@ -171,7 +171,7 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
     LoginMethod(
         name="browser",
         title="In the browser (usual)",
-        words="The service's own page asks you whether petsync may use the store on your behalf. "
+        words="A page of the service asks you whether petsync may use the store on your behalf. "
         "petsync never sees your password.",
         fields=("can_write",),
         options=("client_id",),

@@ -425,7 +425,7 @@ class ReviewForm(Form):
             self._begin(panel, lambda tell: resume(run_id, rate=rate, on_progress=tell))
 
     def _finish(self, panel: Panel) -> None:
-        """Finish the earlier run; a new plan then shows the rest of the sheet."""
+        """Finish the earlier run; a new plan then shows the remaining changes of the sheet."""
         past = self._unfinished
         if past is not None and self._phase_name == "plan":
             resume, run_id = self.store.aio.resume, past.run_id
@@ -572,7 +572,7 @@ def review(
 
     After a run, the form writes new ids into the plan's sheet if possible, unless the user clears
     the checkbox, and offers a file with the results. `sheet` is the plan's sheet if it is an
-    uploaded copy, into which nothing is written. `findings` are those of the sheet; a warning is
+    uploaded copy, into which nothing is written. `findings` are the sheet's; a warning is
     shown next to its cell's change.
     """
     return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet, findings=findings)

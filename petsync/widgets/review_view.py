@@ -669,7 +669,7 @@ def file_link(name: str, data: bytes, label: str) -> str:
 # The texts of the review form, as HTML with escaped text, and as plain sentences.
 
 
-SHIFTED_BOX = "Use the column as it is in the sheet"
+SHIFTED_BOX = "Use the column as in the sheet"
 WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another form or program applies the plan."""
 PLAN_AGAIN = "Plan again from the sheet to see the remaining changes."
@@ -686,7 +686,7 @@ TERMS = (
     (r" with the output of the same command with -v", ""),
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
-    (r"`petsync check` and sheet.findings list them", "The sheet's own form lists them"),
+    (r"`petsync check` and sheet.findings list them", "The form of the sheet lists them"),
     (r"raise the limit \(in Python [^)]*\) and plan again", "raise the limit"),
     (r" \(--max-failures, in Python max_failures\)", ""),
     (r'name it: --sheet NAME, in Python tab="NAME"', "choose it as the sheet's “Worksheet”"),
@@ -879,7 +879,9 @@ def facts(report: Report) -> str:
 def left_to_do(report: Report) -> str:
     """The label of the button that continues."""
     remaining = words.count_left(report)
-    return f"Continue with the rest ({words.number(remaining)})" if remaining else "Continue"
+    if not remaining:
+        return "Continue"
+    return f"Continue with the remaining changes ({words.number(remaining)})"
 
 
 def _in_plan(note: str, run: str) -> str:

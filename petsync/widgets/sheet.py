@@ -382,7 +382,7 @@ def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywi
     hint = f" (may mean {near})" if near else ""
     return ipywidgets.Dropdown(
         description=f"“{name[:40]}”{hint}",
-        options=[("my own, not used", ""), *((column, column) for column in _OURS)],
+        options=[("another column, not used", ""), *((column, column) for column in _OURS)],
         value=mapping.get(name, ""),
     )
 
@@ -407,7 +407,7 @@ _TERMS = (
         "choose it as the “Worksheet”",
     ),
     (
-        r"If the columns hold what these options say[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map each .*",
+        r"If the columns contain what [^\n]*\n[^\n]*\n[^\n]*\nOtherwise map each .*",
         "Choose what its columns mean.",
     ),
     (r"\(--column .*?, in Python mapping=\{.*?: '\w+'\}\)", "(choose its meaning above)"),
@@ -502,7 +502,7 @@ class Findings:
         if self.chosen:
             raise SheetError(
                 "the sheet has not been read with the chosen corrections yet",
-                hint="Press “Check again” first, or choose to leave these cells as they are.",
+                hint="Press “Check again” first, or choose to leave these cells unchanged.",
             )
 
     @property
@@ -558,7 +558,7 @@ class Findings:
         look, address = self._look, finding.address
         if look is None or address not in look.fixable:
             return "Fix it in the file"
-        options = [[KEEP, "Leave it as it is"]]
+        options = [[KEEP, "Leave it unchanged"]]
         suggestion = look.suggestions.get(address)
         if suggestion is not None:
             certainty = "sure" if suggestion.is_sure else "a guess"
@@ -643,7 +643,7 @@ def _quote_value(text: str) -> str:
     return f"“{shorten(make_visible(text), _VALUE)}”" if text else "a blank cell"
 
 
-# CorrectionTable: the corrections of a sheet, each of which can be removed.
+# CorrectionTable: the corrections of a sheet. The user can remove each of them.
 
 
 _CORRECTION_COLUMNS = [

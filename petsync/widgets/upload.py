@@ -365,7 +365,7 @@ _CURES = {
     f"--max-side {SIDE}": "Tick “Make large pictures smaller”.",
     "without --max-side": "Make it smaller in an image program, or untick “Make large pictures "
     "smaller”.",
-    "the same command again": "Press Upload again: it uploads only the rest.",
+    "the same command again": "Press Upload again: it uploads only the remaining pictures.",
 }
 
 
@@ -446,7 +446,7 @@ def _is_plain(path: Path) -> bool:
 _FILES_A_PAGE = 10
 _OPTIONS = "Options: metadata, size"
 _NO_PET = "No pet is chosen yet: find the pet that these pictures show."
-_KINDS = "JPEG, PNG, GIF or WebP. Drop several at once, or choose them."
+_KINDS = "JPEG, PNG, GIF or WebP. Drop one or several, or choose them."
 
 
 class Panel:
@@ -914,7 +914,7 @@ class UploadForm(Form):
             done = count(report.counts["applied"], "picture")
             reason, rest = (
                 report.stopped.partition("\n")[0],
-                "Press Upload again to send only the rest.",
+                "Press Upload again to send only the remaining pictures.",
             )
             if reason == "interrupted":
                 self.tell(f"Stopped: {done} uploaded.", rest)

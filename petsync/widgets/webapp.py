@@ -408,7 +408,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         return [*leaving, (path, _AppPage, given)]
 
     def listen(self) -> None:
-        # Only the first page is prepared: a spare kernel would hold memory as long as the page.
+        # Only the first page is prepared: a spare kernel would occupy memory as long as the page.
         self.kernel_manager.kernel_pools_config = {"default": {"pool_size": 0}}
         provider = self.identity_provider
         provider.cookie_name = f"petsync-page-{self.port}"

@@ -30,7 +30,7 @@ def test_demo_from_nothing(shell: Shell, tmp_path: Path) -> None:
     assert "applied" in done.out
     assert "In sync" in done.err
     assert "petsync undo" in done.out
-    assert "Such commands are for a store of your own: this one ends with the demo." in done.err
+    assert "Such commands are for another store: this one ends with the demo." in done.err
     assert "Traceback" not in done.err
     assert _files(tmp_path / "petsync-demo") == FILES
     _says_what_is_left(done)

@@ -101,7 +101,7 @@ def test_what_was_changed_since_is_kept_and_reported(shell: Shell, box: Sandbox)
     assert done.code == 5
     assert box.pets() == [mine, *shop()[1:]]
     output = " ".join(done.out.split())
-    assert "Pet 1 was changed since the run, and is kept as it is: name is 'Mine'" in output
+    assert "Pet 1 was changed since the run, and stays unchanged: name is 'Mine'" in output
 
 
 def test_a_saved_undo_is_applied_once(shell: Shell, box: Sandbox) -> None:

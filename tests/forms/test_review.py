@@ -507,7 +507,7 @@ def test_a_shifted_column_is_overridden_by_name(store: ps.Store, open_form: Form
     assert "tick the box below" in form.verdict.value
     assert [name for name, each in form.overrides.items() if shown(each)] == ["shifted"]
     box = form.overrides["shifted"]
-    assert box.description == "Use the column as it is in the sheet (allow_shifted)"
+    assert box.description == "Use the column as in the sheet (allow_shifted)"
     assert form.apply.disabled
     box.value = True
     assert not form.apply.disabled
@@ -547,8 +547,8 @@ def test_stop_and_go_on(box: Sandbox, store: ps.Store, open_form: FormOpener) ->
     assert report.stopped
     assert (form.notice.tone, shown(form.stop)) == ("problem", False)
     assert "petsync resume" not in form.notice.text
-    assert "“Continue” does the rest" in form.notice.text
-    assert form.resume.description == f"Continue with the rest ({60 - done})"
+    assert "“Continue” finishes the run" in form.notice.text
+    assert form.resume.description == f"Continue with the remaining changes ({60 - done})"
     assert sum(name.startswith("New") for name in names(store).values()) == done
     form.resume.click()
     stop(form)
@@ -911,9 +911,9 @@ def test_an_undo_has_its_heading_from_the_start(store: ps.Store, open_form: Form
 
 
 def test_notes_name_the_form_in_whole_sentences() -> None:
-    """A note that refers to commands refers to the form, in a sentence of its own."""
+    """A note that refers to commands refers to the form, in a separate sentence."""
     note = "2 cells were read with a warning. `petsync check` and sheet.findings list them."
-    shown = "2 cells were read with a warning. The sheet's own form lists them."
+    shown = "2 cells were read with a warning. The form of the sheet lists them."
     assert as_button_text(note) == shown
 
 

@@ -725,9 +725,9 @@ def test_options_of_the_command_line_are_not_reported_in_a_form() -> None:
     assert replace_options("Scale it, or upload it without --max-side (in Python max_side).") == (
         "Make it smaller in an image program, or untick “Make large pictures smaller”."
     )
-    assert replace_options("Rename it. Run the same command again: it uploads only the rest.") == (
-        "Rename it. Press Upload again: it uploads only the rest."
-    )
+    assert replace_options(
+        "Rename it. Run the same command again: it uploads only the remaining pictures."
+    ) == ("Rename it. Press Upload again: it uploads only the remaining pictures.")
     assert replace_options("Let its name end in .jpg.") == "Let its name end in .jpg."
 
 

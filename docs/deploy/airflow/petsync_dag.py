@@ -1,6 +1,6 @@
 """petsync every night, as a DAG for Airflow 3: one task for each job of petsync.toml.
 
-petsync has a virtual environment of its own, so its packages cannot conflict with Airflow's. The
+petsync has a separate virtual environment, so its packages cannot conflict with Airflow's. The
 password of the connection `petsync` is the token.
 """
 

@@ -1,4 +1,4 @@
-"""The journal: a SQLite file with the intents and results of runs; docs/journal.md describes it.
+"""The journal: an SQLite file with the intents and results of runs; docs/journal.md describes it.
 
 The intent of a change is on disk before its request is sent. So after a crash, the journal shows
 which changes were started.

@@ -79,7 +79,7 @@ def _reads(
     read: Callable[Concatenate[sqlite3.Connection, P], T], name: str = ""
 ) -> Callable[Concatenate[Journal, P], T]:
     """Return a method of Journal that calls the function with a connection to the journal. `name`
-    is the name of the method; "" for that of the function.
+    is the method's name; "" for the function's name.
     """
 
     @wraps(read)

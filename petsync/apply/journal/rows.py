@@ -530,7 +530,7 @@ class LaterRun(NamedTuple):
 
 
 class _RunOrigin(NamedTuple):
-    """The sheet of a run, and the start of the run. `seen` is that of `_Rows`."""
+    """The sheet of a run, and the start of the run. `seen` is as in `_Rows`."""
 
     source: str
     digest: str
@@ -543,7 +543,7 @@ class RunSheet(NamedTuple):
     """The sheet of a run on a store.
 
     `digest` is the SHA-256 of the sheet's bytes, and `base` the time of its export or "". `known`
-    has the ids of the pets of its rows without an id, as far as the run knows them.
+    has the ids that the run knows of the pets of rows without an id.
     """
 
     run_id: str
@@ -555,7 +555,7 @@ class RunSheet(NamedTuple):
     known: frozenset[int] = frozenset()
 
     def is_of(self, source: str, digest: str, base: str) -> bool:
-        """Return true if the other sheet is this one, or a copy or another state of it."""
+        """Return true if the other sheet is this one, or a copy or another version of it."""
         is_same = digest == self.digest or real_path(source) == real_path(self.source)
         return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
@@ -891,7 +891,7 @@ def _remove_undone(run: SentRun, undone: dict[tuple[str, int], frozenset[str]]) 
 
 def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, RenumberedPet]:
     """Return the pets that were added with an id but got another one from the service, by the id
-    with which they were added. If several have the same one, the latest counts.
+    with which they were added. Of several pets added with the same id, the latest counts.
     """
     return {
         int(pet_id): RenumberedPet(
@@ -1132,7 +1132,7 @@ def _tab_of_cell(cell: str) -> str:
 
 _OPPOSITE = {"add": "delete", "delete": "add"}
 _STORED = frozenset({"not-as-sent", "unverified"})
-"""The causes of results with which a pet was stored, although the outcome is not `applied`."""
+"""The causes of results whose pet was stored, although the outcome is not `applied`."""
 _pet_decoder = msgspec.json.Decoder(Pet)
 
 _RUNS_OF_STORE = """
@@ -1240,7 +1240,7 @@ INSERT_REPLACEMENT = (
     f"{INSERT_RESULT.rstrip()},\n    before = excluded.before, after = excluded.after, "
     "intended = excluded.intended, seal = excluded.seal\n"
 )
-"""Records the result of an add whose pet replaced another one, which is then in `before`."""
+"""Records the result of an add whose pet replaced another one; `before` has the replaced pet."""
 
 INSERT_RETRY = """
 INSERT INTO attempt (run, number, attempt, at, why)
@@ -1396,7 +1396,7 @@ def _decode_entry(row: Row) -> Entry:
 def _build_damaged_change_error(problem: str) -> PetsyncError:
     return PetsyncError(
         f"the journal is damaged: {problem}",
-        hint="Look at the pets of that run in the store itself. The journal was not changed.",
+        hint="Check the pets of that run in the store. The journal was not changed.",
     )
 
 

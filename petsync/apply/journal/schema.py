@@ -546,7 +546,7 @@ _CHUNK = 3 << 20
 
 def mark_in_use(path: Path) -> BaseFileLock:
     """Return a lock that marks the journal as in use until it is released or the process ends. Each
-    writer locks another file: the first `journal.N.lock` that is not locked.
+    writer locks a different file: the first `journal.N.lock` that is not locked.
     """
     for number in count(1):
         if (lock := try_lock(path.with_suffix(f".{number}.lock"))) is not None:

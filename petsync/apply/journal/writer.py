@@ -392,7 +392,7 @@ ReportT = TypeVar("ReportT", Report, UploadReport)
 
 class RunSession:
     """The Recorder of a run. Until it is closed, no other process can work on the run's store,
-    unless its heartbeat stops.
+    unless the heartbeat stops.
 
     Coroutines raise PetsyncError if the journal cannot be written, and LockedError if another
     process has taken over. Results that could not be written are written with later records, if

@@ -451,7 +451,7 @@ class AuthorizationQuestion:
         return str(add_params_to_uri(self.endpoints.authorize, given))
 
     def grant(self) -> Grant:
-        """Return the grant as far as it is known before the response."""
+        """Return the terms of the grant that are known before the response."""
         return Grant(
             kind="implicit" if self.request.implicit else "code",
             kept="memory",

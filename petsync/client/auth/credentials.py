@@ -72,9 +72,9 @@ class Grant:
         """Return true if the token should be renewed now: a minute before it expires or, if its
         lifetime is under five minutes, after four fifths of it.
 
-        A token with an unknown or zero lifetime is never due. Neither is a token whose last renewal
-        got no response: a second use of the refresh token could end the sign-in while the access
-        token still works.
+        A token with an unknown or zero lifetime is never due. Nor is a token whose last renewal got
+        no response: a second use of the refresh token could end the sign-in while the access token
+        still works.
         """
         if self.expires is None or self.expires <= self.issued or self.is_doubtful:
             return False

@@ -89,7 +89,7 @@ def _call_keyring(call: Callable[[Any], T], action: str) -> T:
     except TimeoutError:
         found = SettingsError(
             "the system's keyring does not answer",
-            hint=f"Is it waiting for its password? You can also sign in without it: {_INSTEAD}",
+            hint=f"It may be waiting for its password. You can also sign in without it: {_INSTEAD}",
         )
     if isinstance(found, SettingsError):
         raise found
@@ -215,7 +215,7 @@ class CredentialStore:
             if name is None or stored is None:
                 raise AuthError("sign-in: the stored sign-in no longer exists", hint=_AGAIN)
             if stored.grant.name != current.grant.name:
-                # A newer sign-in was stored: this process continues with its own, in memory.
+                # A newer sign-in was stored: this process keeps the renewed one in memory.
                 own = replace(current, grant=current.grant.keep("memory"))
                 return await renew(own)
             if stored.token != current.token and _is_usable(stored):
@@ -311,7 +311,8 @@ class CredentialStore:
             if time.monotonic() > until:
                 raise LockedError(
                     "another process has been using the stored sign-in for too long",
-                    hint="Is it waiting for the keyring's password? End it, or try again later.",
+                    hint="It may be waiting for the keyring's password. End it, or try again "
+                    "later.",
                 )
             await asyncio.sleep(_LOCK_INTERVAL_S)
         try:

@@ -306,7 +306,7 @@ def endpoints_from_metadata(
         if value is None:
             continue
         if not isinstance(value, str) or not _same_origin(value, issuer):
-            raise _metadata_error(issuer, f"has a {field} that is not on its own origin")
+            raise _metadata_error(issuer, f"has a {field} on another origin")
         found[name] = _with_asked_host(
             check_endpoint(value, f"the {field} of the service", allow_http), issuer
         )
@@ -464,8 +464,8 @@ _FORM = "application/x-www-form-urlencoded"
 
 class TokenEndpoint:
     """Sends single requests to an authorization server. `timeout` is the maximum time in seconds
-    until the response is complete. `given` is the caller's transport or client, which gets no more
-    than these requests: its own headers and credentials are for the service.
+    until the response is complete. The requests may go through the `given` transport or client of
+    the caller, but without its headers and credentials, which are for the service.
     """
 
     def __init__(
@@ -608,14 +608,16 @@ def _build_unreachable_error(url: str, *, may_have_happened: bool, why: str = ""
     return TransportError(
         f"sign-in: {_describe_address(url)} {what}{f' ({why})' if why else ''}",
         may_have_happened=may_have_happened,
-        hint=UNTRUSTED if why else "Is the address right, and the service up? Then try again.",
+        hint=UNTRUSTED
+        if why
+        else "Check the address, and that the service is running; then try again.",
     )
 
 
 def _build_unreadable_error(url: str, why: str) -> ResponseError:
     return ResponseError(
         f"sign-in: the response of {_describe_address(url)} cannot be read: {why}",
-        hint="Is this the right address? petsync.toml can name another address under [auth].",
+        hint="Check the address. petsync.toml can name another address under [auth].",
     )
 
 
@@ -659,7 +661,7 @@ class Authority:
 
     @property
     def client_id(self) -> str:
-        """The client id in `[auth]`, or petsync's own."""
+        """The client id in `[auth]`, or petsync's default."""
         return self._auth.get("client_id", CLIENT)
 
     async def endpoints(self) -> Endpoints:

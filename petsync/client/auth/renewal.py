@@ -84,7 +84,7 @@ class CurrentCredentials:
 
     async def wait_for_renewal(self, seconds: float) -> None:
         """Wait up to `seconds` for a renewal in progress: if it were interrupted, its new refresh
-        token would be lost. The user's own `renew` function is not waited for.
+        token would be lost. The user's `renew` function is not waited for.
         """
         renewing = self._renewing
         if renewing is not None and self.credentials.renew is None:

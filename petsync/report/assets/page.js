@@ -266,7 +266,7 @@
     });
   };
 
-  // In a browser that is too old for this script, the first rows stay as they are, without tools.
+  // In a browser that is too old for this script, the first rows stay unchanged, without tools.
   recall();
   show();
   listen();

@@ -34,8 +34,8 @@ _DECISION_WORDS: Mapping[str, str] = {
     "update": "it will be changed",
     "delete": "it will be deleted",
     "conflict": "it is in conflict",
-    "blocked": "nothing is sent, as its row needs fixing",
-    "ignored": "nothing is sent, as its row is ignored",
+    "blocked": "nothing is sent, because its row needs fixing",
+    "ignored": "nothing is sent, because its row is ignored",
     "unchanged": "nothing changes",
     "absent": "there is no such pet",
 }

@@ -52,7 +52,7 @@ DECISION_TITLES: Mapping[UploadDecision, str] = {
     "unknown": "sent before without an answer, and nothing shows whether the upload arrived: "
     "--again, in Python again=True, repeats it",
     "new": "to upload",
-    "retry": "to upload, as an earlier upload has not arrived",
+    "retry": "to upload, because an earlier upload has not arrived",
     "again": "to upload once more",
     "confirm": "uploaded in an earlier run that could not confirm it: only recorded",
     "uploaded": "uploaded before: not sent again",
@@ -310,6 +310,7 @@ def _summarize_upload(report: UploadReport) -> str:
     sent = f" ({size(report.total_bytes)})" if report.total_bytes else ""
     if report.stopped:
         return (
-            f"Stopped early: {outcome_counts}{sent}. Run the same command again to upload the rest."
+            f"Stopped early: {outcome_counts}{sent}. "
+            "Run the same command again to upload the remaining pictures."
         )
     return f"{'Done with problems' if report.exit_code else 'Done'}: {outcome_counts}{sent}."

@@ -88,7 +88,7 @@ def _facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
     plan = rehearsal.plan
     pets = count(len(rehearsal.before), "pet")
     yield "store", plan.store
-    yield "copied", f"{pets}, as they were at {words.format_timestamp(rehearsal.taken_at)}"
+    yield "copied", f"{pets}, read at {words.format_timestamp(rehearsal.taken_at)}"
     yield words.origin(plan)
     yield "tried", f"on the copy, on this machine (profile {rehearsal.profile})"
     if rehearsal.broken is not None:

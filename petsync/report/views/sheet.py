@@ -85,7 +85,7 @@ def _sheet_blocks(sheet: Sheet, limit: int | None) -> Iterator[Block]:
     yield from _groups(sheet.problems, limit)
     yield Summary(sheet_summary(sheet))
     if not sheet.is_table and (ways := list(_ways_to_correct(sheet.problems))):
-        yield Note(f"Equal cells can be corrected at once: {'; '.join(ways)}.")
+        yield Note(f"Equal cells can be corrected together: {'; '.join(ways)}.")
     if sheet.problems:
         yield Note(_next_step(sheet.problems))
 
@@ -109,7 +109,9 @@ def _groups(findings: Iterable[Finding], limit: int | None) -> Iterator[Details]
 
 
 def _ways_to_correct(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield how to correct the most frequent texts that several cells of a column wrongly have."""
+    """Yield ways to correct the most frequent mistakes that several cells of a column have in
+    common.
+    """
     equal: Counter[tuple[str, str, str]] = Counter()
     for each in findings:
         is_short = len(each.value) <= _LONGEST_CORRECTED and each.value.isprintable()

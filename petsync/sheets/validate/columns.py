@@ -192,10 +192,11 @@ def describe_kind(kind: CellKind, text: str, column: str) -> SuspectText:
         return SuspectText("error-cell", *explain_error(text))
     if kind is CellKind.DATE:
         suggestion = dates.suggest_typed(text) if column in _TEXT_COLUMNS else ""
-        return SuspectText("date-instead-of-text", f"The cell holds the date {text}.", suggestion)
+        problem = f"The cell contains the date {text}."
+        return SuspectText("date-instead-of-text", problem, suggestion)
     if kind is CellKind.BOOLEAN:
         return SuspectText(
-            "boolean-instead-of-text", f"The cell holds the value {text} and not text."
+            "boolean-instead-of-text", f"The cell contains the value {text} and not text."
         )
     if kind is CellKind.DAMAGED:
         return SuspectText("nul-character")
@@ -216,8 +217,8 @@ def _special_number(text: str) -> SuspectText:
     if abs(float(text)) >= _IMPRECISE_NUMBER:
         return SuspectText("number-imprecise")
     problem = (
-        f"The cell holds the number {text}, not text; leading zeros may be lost, even if the cell "
-        "shows them."
+        f"The cell contains the number {text}, not text; leading zeros may be lost, even if the "
+        "cell shows them."
     )
     suggestion = (
         f"If {text} is not the intended value, format the cell as text and type the intended value."
@@ -293,8 +294,8 @@ def open_column(
     name: str, cells: Cells, blank: Bools, marker: str, notes: Notes, *, special: bool = True
 ) -> Column:
     """Return the column, with notes on cells that are not text or only resemble the `marker`.
-    `blank` marks the blank cells; `special` is false for columns of numbers, which have their own
-    rules for cells that are not text.
+    `blank` marks the blank cells; `special` is false for columns of numbers, which have other rules
+    for cells that are not text.
     """
     cleared, like_marker, cells = findings.find_markers(cells, marker)
     column = Column(name, cells, ~blank & ~cleared & ~like_marker, cleared, notes)
@@ -344,7 +345,7 @@ def _validate_distinct(
 
 
 def note_damage(column: Column) -> None:
-    """Note texts that were decoded wrongly, and decomposed accents."""
+    """Note texts that were decoded with a wrong encoding, and decomposed accents."""
     text, cell_bytes = column.cells.text, column.cells.utf8
     # The pattern is slow, and most letters with an accent are before an ASCII character.
     leads = cell_bytes.find(_SUSPECT_LEADS)
@@ -602,7 +603,7 @@ def _read_kind(kind: CellKind, text: str, *, since_1904: bool) -> Reading:
     number = dates.date_serial(text, since_1904=since_1904) if kind is CellKind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
-    problem = f"The cell holds the date {text}; as a number, this is {number}."
+    problem = f"The cell contains the date {text}; as a number, this is {number}."
     suggestion = f"If {number} is intended, format the column as text and type it again."
     return Reading(None, _RULES[kind], problem, suggestion, str(number))
 
@@ -1173,7 +1174,7 @@ _LETTERS = np.zeros(256, dtype=bool)
 _LETTERS[[*b" \t\x0b\x0c,;|_&", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
 _LETTERS[128:] = True
 
-_AT_END_PROBLEM = "There seems to be a separator beside the address."
+_AT_END_PROBLEM = "There seems to be a separator before or after the address."
 _AT_END_CURE = "Write {} instead. If all of it is the address, put it in double quotes."
 
 Known = Callable[[], Collection[str]]
@@ -1191,7 +1192,7 @@ def _base_items(base: Base, column: str) -> Iterator[Any]:
 def note_separators(
     tags: Cells | None, photos: Cells | None, marker: str, base: Base | None, notes: Notes
 ) -> None:
-    """Note tags and URLs with wrong separators between them, tags in brackets, the marker beside
+    """Note tags and URLs with wrong separators between them, tags in brackets, the marker among
     other items, and the marker's word without brackets.
 
     A tag or URL in the `base` was exported as one item, so it is not split.

@@ -99,7 +99,7 @@ PROGRAM = (
     ),
     error(
         "formula-without-value",
-        "The cell holds a formula that was never calculated, so it has no value yet.",
+        "The cell contains a formula that was never calculated, so it has no value yet.",
         "=PROPER(A2)",
         "Bello",
         "Open the workbook in Excel or LibreOffice, save it, and read it again.",
@@ -107,7 +107,7 @@ PROGRAM = (
     ),
     warning(
         "formula-empty",
-        "The cell holds a formula that shows nothing, so the cell is read as blank.",
+        "The cell contains a formula that shows nothing, so the cell is read as blank.",
         '=IF(A2="","",A2)',
         "Bello",
         "Save the workbook in Excel or LibreOffice if the formula was never calculated.",
@@ -139,7 +139,7 @@ PROGRAM = (
     ),
     warning(
         "number-instead-of-text",
-        "The cell holds a number, which is read as its digits; leading zeros may be lost.",
+        "The cell contains a number, which is read as its digits; leading zeros may be lost.",
         "7, where the name 007 was typed",
         "007, as text",
         "Format the cell as text and check its value.",
@@ -148,7 +148,7 @@ PROGRAM = (
     ),
     error(
         "number-imprecise",
-        "The cell holds a number of more than 15 digits; the last ones may be lost.",
+        "The cell contains a number of more than 15 digits; the last ones may be lost.",
         "1234567890123456789, stored as a number",
         "1234567890123456789, as text",
         "Format the cell as text and type the value again.",
@@ -184,7 +184,7 @@ PROGRAM = (
 CHARACTERS = (
     error(
         "nul-character",
-        "The text holds a NUL character; the file may be damaged.",
+        "The text contains a NUL character; the file may be damaged.",
         "Bel\\0lo",
         "Bello",
         "Type the value again, and look at the cells around it.",
@@ -512,7 +512,7 @@ IDS = (
         "Several rows have the same id and different values, so petsync uses none of them.",
         "7 in rows 12 and 40, with different names",
         "one row with the id 7",
-        "Give each row the id of its own pet, or keep the correct row and delete the others.",
+        "Give each row the id of its pet, or keep the correct row and delete the others.",
     ),
     warning(
         "duplicate-row",

@@ -88,7 +88,7 @@ def kinds(raw: Cells) -> Iterator[tuple[int, CellKind]]:
     apostrophe.
     """
     text, cell_bytes = raw.text, raw.utf8
-    # Search for these first bytes all at once, because most columns have none of them.
+    # Search for all of these first bytes together, because most columns have none of them.
     if len(cell_bytes.rows_starting_with(b"#E=" + _SPACES)):
         yield from ((at, CellKind.ERROR) for at in errors(raw))
         for at, _ in _matching_texts(text, cell_bytes.rows_starting_with(b"="), "^=[^=]"):
@@ -308,7 +308,7 @@ _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
 def repair_misread(text: str) -> str:
-    """Return the text before it was decoded wrongly; "" if it does not look wrong.
+    """Return the text in the right encoding; "" if it does not look wrong.
 
     Each part between characters that Windows-1252 does not have is repaired separately.
     """

@@ -80,7 +80,7 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
     """Return the CSV file as a workbook, with every cell as text in the worksheet TAB, and with the
     lines of the file's sidecar.
 
-    Raises SheetError if a worksheet cannot hold the file.
+    Raises SheetError if the file is too large for a worksheet.
     """
     records = [
         each for each in record_lines(source, dialect_of(source, sheet)) if _has_content(each)
@@ -89,7 +89,7 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
         raise SheetError(
             f"{source.path}: line {records[-1].number:,} is beyond the last row of a worksheet "
             f"({MAX_ROWS:,})",
-            hint="Split the file. petsync check lists all findings of the file as it is.",
+            hint="Split the file. petsync check lists all findings of the whole file.",
         )
     rows = [(each.number, _texts(each, source)) for each in records]
     with bulk_workbook() as bulk:
@@ -132,8 +132,8 @@ def _texts(line: Line, source: Source) -> list[str]:
     if any(len(text) > MAX_CELL for text in texts):
         raise SheetError(
             f"{source.path}: line {line.number} has a cell of more than the {MAX_CELL:,} "
-            "characters that a workbook's cell holds",
-            hint="Shorten it. petsync check lists all findings of the file as it is.",
+            "characters that a workbook's cell can have",
+            hint="Shorten it. petsync check lists all findings of the whole file.",
         )
     return texts
 
@@ -290,8 +290,8 @@ class Comments:
 
 
 def _runs(text: Element) -> Iterator[tuple[Element, Element]]:
-    """Yield each run element with each of its text elements; a text element outside a run is its
-    own run.
+    """Yield each run element with each of its text elements; a text element outside a run is itself
+    a run.
     """
     for child in text.children:
         if child.local == "t":
@@ -338,7 +338,7 @@ class _Axis:
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int, int]], size: int, last: int) -> _Axis:
-        """Return the axis with these ranges (first, last, size); the rest has the given size."""
+        """Return the axis with these ranges (first, last, size); the others have the given size."""
         axis, following = cls(last), 0
         for first, end, own_size in sorted(ranges):
             if end < following:
@@ -763,7 +763,7 @@ def sheet_losses(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[
     """
     areas = list(_conditional(root))
     if covered_cells := sum(any(_is_in(cell, area) for area in areas) for cell in cells):
-        where = "in the range of a conditional format, which may show its own colour instead."
+        where = "in the range of a conditional format, which may show another colour instead."
         yield f"{_cells(covered_cells, 'is', 'are')} {where}"
     if cells and root.one("sheetProtection") is not None:
         yield "The sheet is protected: to edit it, unprotect it first (Review, Unprotect Sheet)."
@@ -824,7 +824,7 @@ def _cells(number: int, one: str, many: str) -> str:
 
 ERROR, WARNING = "FFB9BE", "FFE985"
 """The colours of errors and warnings. Spreadsheet programs do not offer these colours, so petsync
-recognises its own marks by them.
+recognises its marks by them.
 """
 
 
@@ -969,8 +969,8 @@ def _by_row(marks: Iterable[Mark]) -> dict[int, dict[int, Mark]]:
 
 
 def _find_merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return, for each cell of a merged range, the first cell of the range. The rest of very large
-    ranges is left out.
+    """Return, for each cell of a merged range, the first cell of the range. The later cells of very
+    large ranges are left out.
     """
     firsts: dict[tuple[int, int], tuple[int, int]] = {}
     for reference in _MERGED.findall(data):

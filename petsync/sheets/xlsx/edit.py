@@ -109,7 +109,7 @@ def _bounds(columns: Mapping[str, str]) -> tuple[int, int]:
     return parse_whole(columns.get("min", "")) or 0, parse_whole(columns.get("max", "")) or 0
 
 
-# A worksheet's part with some of its cells replaced; the rest of the part stays as it is.
+# A worksheet's part with some of its cells replaced; everything else in the part stays unchanged.
 
 
 _REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
@@ -772,17 +772,17 @@ def _are_rows_numbered(data: bytes) -> bool:
 
 
 class _PlainRow(NamedTuple):
-    """A row without edits of its own, by its positions in the part."""
+    """A row without separate edits, by its positions in the part."""
 
     number: int
     model: int
     """The number of the row with the same attributes, styles and shared texts that comes first, and
-    is parsed; 0 if the row stays as it is.
+    is parsed; 0 if the row stays unchanged.
     """
     start: int
     cells: int
     """The start of the first cell; `left` and `right` are those of the first cell that is replaced,
-    and of the first one behind.
+    and of the first one after it.
     """
     left: int
     right: int
@@ -880,10 +880,10 @@ def _find_cell(data: bytes, column: int, start: int, stop: int) -> int:
     return match.start() if match else stop
 
 
-# Write the store's changes into a user's own workbook: new values, and rows added and removed.
+# Write the store's changes into a user's workbook: new values, and rows added and removed.
 #
-# Formats, formulas, charts, other sheets and the user's own columns are copied byte by byte, which
-# a library that loads and saves the workbook would not do.
+# Formats, formulas, charts, other sheets and the user's other columns are copied byte by byte,
+# which a library that loads and saves the workbook would not do.
 
 
 _IDS = ("id", "category_id")

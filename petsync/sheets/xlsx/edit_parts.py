@@ -495,7 +495,7 @@ def _copy_entry(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
     return fresh
 
 
-# A workbook's styles: a cell's own style with another fill, otherwise unchanged.
+# A workbook's styles: a cell's style with another fill, otherwise unchanged.
 
 
 # The sections that a style needs, in the order of the schema, with their minimum content.

@@ -153,7 +153,7 @@ def without_trailing(data: bytes) -> bytes:
     A part that has content other than formatted cells there, or unusual markup, is returned
     unchanged.
     """
-    # A cell without content is one tag (`<c/>`), so the last end tag is that of the last other
+    # A cell without content is one tag (`<c/>`), so the last end tag belongs to the last other
     # cell.
     last = data.rfind(b"</c>")
     end = data.find(b"</sheetData>", last)
@@ -418,7 +418,7 @@ class Package:
             )
 
     def check_texts(self, sheet: bytes) -> None:
-        """Raise SheetError if the cells of a worksheet's part would hold too much text."""
+        """Raise SheetError if the cells of a worksheet's part would contain too much text."""
         strings = self.texts().get(_STRINGS)
         if strings is None:
             return
@@ -426,7 +426,7 @@ class Package:
         size = shared_size(sheet, strings, limit)
         if size > limit:
             raise SheetError(
-                f"{self.path}: the sheet's cells hold {size / 1e6:,.0f} MB of text, "
+                f"{self.path}: the sheet's cells contain {size / 1e6:,.0f} MB of text, "
                 f"{size // (len(sheet) + len(strings))} times what is in the file; it is not read",
                 hint=_AS_CSV,
             )

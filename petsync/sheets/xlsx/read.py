@@ -1,4 +1,4 @@
-"""Read a workbook: values through calamine, and the rest from the XML."""
+"""Read a workbook: values through calamine, and everything else from the XML."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, froz
 def first_rows_of(
     source: Source, tab: str | None, base: Base | None = None
 ) -> tuple[str, list[str], list[list[str]]]:
-    """Return a worksheet's name, the names of the visible worksheets without petsync's own, and the
-    texts of the worksheet's first rows.
+    """Return a worksheet's name, the names of the visible worksheets that petsync did not add, and
+    the texts of the worksheet's first rows.
 
     Without `tab`, the worksheet is that of the file's `base`, else the first visible one. Raises
     SheetError if the worksheet cannot be read.

@@ -221,7 +221,7 @@ class Survey:
 
     def settle(self) -> None:
         """Decide which formulas without a value are blank cells. Some programs omit the value of a
-        formula that returns an empty text, and others that of every formula that they did not
+        formula that returns an empty text; others omit the values of all formulas that they did not
         calculate. If another formula has a value, the formulas in `empty` are blank. If no formula
         has a value, and each may return an empty text, all are EMPTY, which gets a note.
         """
@@ -266,7 +266,7 @@ def is_irregular(data: bytes, seen: Extent | None) -> bool:
     """
     if seen is None:
         return True
-    cells = 0  # The number of cells with content, counted only as far as necessary.
+    cells = 0  # The number of cells with content; the count stops when it is large enough.
     for at in range(0, len(data), _PART):
         if not _is_too_large(seen.rows, seen.columns, cells):
             return False
@@ -311,8 +311,8 @@ def _check_extent(survey: Survey, where: str) -> None:
         raise SheetError(
             f"{where}: the sheet has values as far as column {letter(survey.last_column)} and as "
             f"far as row {survey.last_row:,}, too far for a table of pets",
-            hint="Delete the stray cells (Ctrl+End goes to the last one), or copy the table into a "
-            "sheet of its own.",
+            hint="Delete the stray cells (Ctrl+End goes to the last one), or copy the table into "
+            "another sheet.",
         )
 
 
@@ -405,7 +405,7 @@ def _hidden_columns(head: bytes) -> Iterator[range]:
 
 
 def _iter_filtered_columns(tail: bytes) -> Iterator[str]:
-    """Yield the columns with criteria in the worksheet's own filter. A column that only has the
+    """Yield the columns with criteria in the worksheet's filter. A column that only has the
     filter button is left out.
     """
     before = _END_OF_VIEW.split(tail, maxsplit=1)[0]

@@ -88,7 +88,7 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
 
 
 def _other_texts(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
-    """Return the texts of a column that a drop-down list can offer and does not offer yet."""
+    """Return the texts of a column that its drop-down can offer but does not offer yet."""
     found = set(texts) - {"", *offered, *clear}
     return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[
         :_MAX_CHOICES
@@ -336,7 +336,7 @@ def _guide_lines(contents: Contents) -> Iterator[_Line]:
 
 
 _COLUMNS = {
-    "id": "The pet's number. Leave it as it is; leave it blank for a new pet.",
+    "id": "The pet's number. Do not change it; leave it blank for a new pet.",
     "name": "The pet's name. A pet must have one.",
     "status": "Choose from the list in the cell.",
     "category": "Choose from the list, or type a new one.",
