@@ -164,7 +164,7 @@ class Exchange:
         what = "cannot be reached" if unsent else "gave no complete response"
         untrusted = tls_reason(error)
         reason = credentials.mask(untrusted or _describe_error(error))
-        hint = "Is the address right, and the service up?" if unsent else ""
+        hint = "Check the address, and that the service is running." if unsent else ""
         failure = TransportError(
             f"{request.operation}{about}: {self._base_url} {what} ({reason})",
             operation=request.operation,

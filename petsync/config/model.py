@@ -252,13 +252,13 @@ class StoreOptions(Table):
     )
     timeout: Seconds = option("How many seconds to wait for an answer.", "60", 30.0)
     service: Annotated[dict[str, Any], Inner(Service, given)] = option(
-        "Fields of the profile with values of your own (profiles.md).",
+        "Fields of the profile to change for your service (profiles.md).",
         '{ statuses = ["available", "pending", "sold", "adopted"] }',
         {},
         usual="",
     )
     columns: dict[Header, ColumnName] = option(
-        "The column that each of your own headers stands for.",
+        "The column that each of your headers means.",
         '{ Tiername = "name" }',
         {},
         usual="",
@@ -445,7 +445,7 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     )
     verify: Flag = option("Whether to read each changed pet again and compare.", "false", True)
     max_failures: Annotated[int, whole_number(0)] | None = option(
-        "Stop the round after more failed changes than this; the next round does the rest.",
+        "Stop the round after more failed changes than this; the next round continues.",
         "20",
         usual="no limit",
     )

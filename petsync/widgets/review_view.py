@@ -623,7 +623,7 @@ class LeftFiles:
                 backup = self.outputs.write_into_sheet(sheet, report, into_sheet)
                 written = Path(sheet.source)
                 message = f"The new ids are in {sheet.source}; the previous version is in {backup}."
-                parts.append(_link(written.name, written.read_bytes(), message))
+                parts.append(file_link(written.name, written.read_bytes(), message))
         except PetsyncError as error:
             parts.append(blocks_html(error_alert(error)))
         self.html = "".join(parts)
