@@ -100,7 +100,7 @@ def test_applying_the_file_releases_it(scenario: Scenario) -> None:
     plan = ps.load_plan(file)
     assert plan.verdict.ok
     assert plan.guard.max_update == Limit(3, is_share=False)
-    assert "did not apply this plan by itself" in plan.notes[0]
+    assert "did not apply this plan without approval" in plan.notes[0]
     assert apply(scenario, file) == 0
     report = scenario.run()
     assert (report.round.status, report.round.waiting) == ("in-sync", "")
@@ -239,7 +239,10 @@ def test_the_file_says_first_which_limit_it_broke(
         with pytest.raises(SystemExit):
             main(["apply", file, "--limit", limit, "--url", url, "--state", state])
         output = " ".join(capsys.readouterr().err.split())
-        assert "did not apply this plan by itself: 3 updates are more than max_update 2" in output
+        assert (
+            "did not apply this plan without approval: 3 updates are more than max_update 2"
+            in output
+        )
         assert rest in output
         assert ("--limit 0" in output) == (limit == "1")
         assert "within every limit" not in output

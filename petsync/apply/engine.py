@@ -701,7 +701,7 @@ class Recorder(Protocol):
 
 CUT_OFF = "under way when the run was stopped; `petsync resume` determines its outcome"
 _NEVER_SENT = frozenset({"undone", "replanned"})
-_REPLANNED = "not sent: the rest of the run is planned again from the current sheet"
+_REPLANNED = "not sent: the remaining changes are planned again from the current sheet"
 _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 
@@ -1557,7 +1557,9 @@ class _Engine:
         return self._counts["failed"] + self._counts["unknown"]
 
     def _hold_deletes(self) -> None:
-        why = f"held back, as {self._failures()} of the earlier changes failed or got no answer"
+        why = (
+            f"held back, because {self._failures()} of the earlier changes failed or got no answer"
+        )
         for number, change in enumerate(self._changes):
             if change.kind == "delete" and number not in self._results:
                 self._record(result_of(number, change, "not sent", "held-back", why))

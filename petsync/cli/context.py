@@ -775,9 +775,7 @@ def interruptible_run(context: Context) -> Iterator[None]:
 
 
 def _find_own_run(context: Context, since: str) -> str | None:
-    """Return the newest run that this process has worked on since that time; None if there is
-    none.
-    """
+    """Return the newest run that this process has worked on since a time; None if there is none."""
     from petsync.apply.journal import Journal
 
     try:

@@ -224,7 +224,7 @@ def export_command(
         _check_folder_options(tags, force=force)
         return _export_folder(context, out, statuses, with_base=not no_base)
     if isinstance(out, str):
-        raise click.UsageError(f"{out} is an address, where only --format parquet writes.")
+        raise click.UsageError(f"{out} is an address: only --format parquet writes to one.")
     _check_ending(out)
     if not force:
         _check_file(out)

@@ -352,9 +352,9 @@ def _offer_to_finish(
     )
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         context.say(
-            "This plan applies the rest of that run, except rows that the run may already have "
-            f"added: `petsync resume {past.run_id}` determines whether it added them, and adds no "
-            "row a second time."
+            "This plan applies the remaining changes of that run, except rows that the run may "
+            f"already have added: `petsync resume {past.run_id}` determines whether it added "
+            "them, and adds no row twice."
         )
         return 0
     if not click.confirm("Finish it first?", default=True, err=True):
@@ -586,7 +586,7 @@ def _write_into_sheet(
         )
         lines.append((message, "bold red"))
         lines.append(
-            ("The journal records the pet of each row: a later plan adds no row a second time.", "")
+            ("The journal records the pet of each row: a later plan adds no row twice.", "")
         )
         return False
     try:

@@ -216,7 +216,7 @@ BeforeSend = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What all calls of a session on one event loop share."""
+    """The limits, connections and credentials that calls of a session on one event loop share."""
 
     flow: Flow
     exchange: Exchange

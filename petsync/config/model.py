@@ -711,7 +711,7 @@ class Configuration:
     metrics: Metrics = field(default_factory=Metrics)
     tracing: bool = False
     secrets: tuple[Secret, ...] = ()
-    """All values that must never be shown anywhere."""
+    """The values that must never be shown."""
     in_addresses: Mapping[str, str] = field(
         default_factory=lambda: HiddenEnvironment({}), repr=False
     )

@@ -101,7 +101,7 @@ class UploadCanceller:
 T = TypeVar("T")
 RERUN_CURE = "Run the same command again: it uploads only the remaining pictures."
 RERUN_TO_CHECK_CURE = (
-    "Run the same command again to upload the rest and to check the result of this upload."
+    "Run the same command again to upload the others and to check the result of this upload."
 )
 _RERUN_UNSENT_CURE = "Run the same command again: it uploads the picture, or says why it cannot."
 _PET_GONE = "the pet is no longer in the store"
@@ -658,8 +658,8 @@ class _Engine:
 
     def _hold_back(self, number: int, holder: UploadedFile) -> None:
         state = "was not uploaded" if holder.outcome == "failed" else "may not have been uploaded"
-        why = f"held back, as {holder.file} comes before it and {state}"
-        cure = "Run the same command again to upload the rest in order."
+        why = f"held back, because {holder.file} comes before it and {state}"
+        cure = "Run the same command again to upload the others in order."
         picture = self._items[number]
         self._finish(number, result_of(picture, "not sent", "held-back", why, cure=cure))
 

@@ -324,7 +324,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 # The limits that a waiting plan of a job exceeded, and that are raised when a user applies it.
 
 
-_END = "Applying the plan approves it: the limits are raised as far as the plan needs."
+_END = "Applying the plan approves it: its limits are raised as far as it needs."
 
 
 def describe_limits(refusals: Iterable[Refusal]) -> str:
@@ -334,7 +334,7 @@ def describe_limits(refusals: Iterable[Refusal]) -> str:
 
 def released_note(job: str, limits: str) -> str:
     """Return the note in a job's plan on the limits that it exceeded."""
-    return f"Job {job} did not apply this plan by itself: {limits}. {_END}"
+    return f"Job {job} did not apply this plan without approval: {limits}. {_END}"
 
 
 def release_of(notes: Sequence[str]) -> str:

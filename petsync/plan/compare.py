@@ -1145,9 +1145,9 @@ def _find_worksheet(
 def _build_worksheet_conflict(
     pet: Pet, tab: str, elsewhere: Mapping[str, frozenset[int] | None]
 ) -> Conflict:
-    has = "has a row of it"
+    has = "has its row"
     if elsewhere[tab] is None:
-        has = "may have a row of it: that worksheet could not be read"
+        has = "may have its row: that worksheet could not be read"
     return Conflict(
         row=None,
         source="",
@@ -1535,7 +1535,7 @@ def _is_moved(edited: match.Positions, new: match.Positions, was: match.Position
     bits = _bits(was)
     if len(edited) * bits < _BITS:
         return False
-    return (bits >= _RARE and _is_exchanged(was[edited], new)) or _is_along(edited, new, was)
+    return (bits >= _RARE and _is_exchanged(was[edited], new)) or _is_shift(edited, new, was)
 
 
 def _bits(values: match.Positions) -> float:
@@ -1558,7 +1558,7 @@ def _count_both(
     return np.bincount(one, minlength=size), np.bincount(other, minlength=size)
 
 
-def _is_along(edited: match.Positions, new: match.Positions, was: match.Positions) -> bool:
+def _is_shift(edited: match.Positions, new: match.Positions, was: match.Positions) -> bool:
     """Return true if the edited rows have the values of rows at a constant distance, or at the same
     distance from the other end.
 

@@ -328,8 +328,8 @@ def find_suspects(
     vocabulary: Vocabulary,
 ) -> dict[int, Suspect]:
     """Return the rows that name a reused id and may belong to an earlier pet, by row number. A row
-    with the new pet's name belongs to that pet, unless the row has not changed since before the pet
-    got the id and would change or delete the pet.
+    with the new pet's name belongs to that pet, unless the row is older than the pet's id, has not
+    changed since, and would change or delete the pet.
     """
     frame = sheet.rows
     if not reused or "id" not in frame:
@@ -740,7 +740,7 @@ def _group_by_file(
     units: Sequence[Unit],
     ids: Collection[int],
 ) -> list[_File]:
-    """Return the records by their files. `ids` are those in the sheet."""
+    """Return the records by their files. `ids` are the ids in the sheet."""
     if not lines:
         return []
     groups: defaultdict[tuple[str, str], list[RowRecord]] = defaultdict(list)
@@ -817,7 +817,7 @@ def _match_lost_rows(
     by_row = {line.row: line for line in lines}
     free_lines = [line for line in lines if is_free(found.get(line.row))]
     # A row in doubt may match only one record, with a similar name or with the same action
-    # `add-another`. Another row then counts for this record only if its name is similar, too.
+    # `add-another`. Another row then matches this record only if its name is similar, too.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
         record.identity

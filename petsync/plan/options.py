@@ -212,7 +212,7 @@ class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_pixels: int = 50_000_000
     """The maximum number of pixels of all frames together."""
     again: bool = False
-    """True to upload again what petsync has already uploaded."""
+    """True to upload pictures again that petsync has already uploaded."""
 
     def __post_init__(self) -> None:
         for name in ("max_side", "max_bytes", "max_pixels"):

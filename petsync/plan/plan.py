@@ -963,8 +963,8 @@ def summary_of(
 PLAN_FORMAT = 6
 _PIECE = 500
 _OF_REFUSED = (
-    "This is a part of a plan that the guard refuses as a whole. The guard judges a part by "
-    "itself: several parts together may be more than its limits allow."
+    "This is a part of a plan that the guard refuses as a whole. The guard judges only "
+    "this part: several parts together may be more than its limits allow."
 )
 
 

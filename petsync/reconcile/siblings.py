@@ -472,8 +472,8 @@ def _find_older_values(
 
 
 def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
-    """Return the other bases, limited to the wanted pets. Each pet is in only one of them: in one
-    whose values its row still has, or else in the newest.
+    """Return the other bases, limited to the wanted pets. Each pet is in only one of them: in a
+    base whose values the pet's row still has, or else in the newest.
     """
     parts: list[Base] = []
     # A pet without a status is lost in that base (see `with_lost`): the base has no agreed values

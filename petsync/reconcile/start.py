@@ -217,7 +217,7 @@ def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
     """Return the runs that the job's base may not contain yet, the oldest first: runs of earlier
     rounds, and of users who released a waiting plan.
 
-    If the job's own run was stopped, the outcomes of its changes are determined first, except in a
+    If a run of the job was stopped, the outcomes of its changes are determined first, except in a
     dry run; no change is sent. Returns () in modes pull and check.
     """
     if context.job.mode in ("pull", "check"):

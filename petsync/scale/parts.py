@@ -132,7 +132,7 @@ def measure_files(paths: Sequence[Path]) -> int:
 
 
 def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
-    """Return the columns of a part, which are some of SCHEMA. Raises SheetError as `read_bytes`
+    """Return these columns of a part. Raises SheetError as `read_bytes`
     does.
     """
     content = pa.BufferReader(read_bytes(path, sha256))

@@ -107,7 +107,7 @@ class PartFiles:
     were validated before.
     """
     most: int
-    """How many rows that agree, and have warnings, are compared as a whole."""
+    """The maximum number of rows that agree and have warnings, but are compared as a whole."""
     most_unnamed: int
     """How many pets in no row are compared as a whole. Of more pets, only those are compared that a
     row concerns.

@@ -54,7 +54,7 @@ class _Copy(NamedTuple):
 
     @classmethod
     def of(cls, address: str, name: str, folder: Path) -> _Copy:
-        """Return the copy of a file at an address into a folder. Raises SheetError for a name that
+        """Return the copy of a file from an address to a folder. Raises SheetError for a name that
         would be in another folder, such as one with a backslash on Windows.
         """
         target = folder / name

@@ -99,7 +99,7 @@ def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
 
 
 class OddCells(NamedTuple):
-    """What a row has in addition to the texts of its cells."""
+    """The properties of a row besides the texts of its cells."""
 
     kinds: bytes
     """The `CellKind` of each cell."""
@@ -239,7 +239,7 @@ class SplitTask:
     parts: int
     """The number of parts."""
     most_warnings: int
-    """How many rows with warnings are compared as a whole."""
+    """The maximum number of rows with warnings that are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -561,7 +561,7 @@ class _CellFiles(SheetFiles):
 
     def _make_batch(self, grid: Grid) -> _Batch:
         """Return the rows with their values. A row that has an error, equals another one, or has
-        odd cells gets no key: it is read again with the rest.
+        odd cells gets no key: it is read again later.
         """
         sheet = self._validate(grid, self._find_statuses(grid), None)
         values, is_partial = _read_values(sheet)

@@ -113,7 +113,7 @@ def exact_lines(columns: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def restore_texts(grid: Grid, package: Package, mapper: Mapper) -> Grid:
-    """Return the grid with the exact texts that are stored in the workbook."""
+    """Return the grid with the exact texts from the workbook."""
     exact_texts = _load_texts(package)
     if not exact_texts or not grid.columns:
         return grid

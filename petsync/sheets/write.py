@@ -78,8 +78,8 @@ def write_sheet(
     all.
 
     A workbook, CSV or TSV file may have a base, with which a plan distinguishes the sheet's changes
-    from the store's. A Snapshot is its own base, a Sheet keeps its base; `base` is another base, or
-    False for none. The base of a CSV or TSV file is in a file beside it:
+    from the store's. A Snapshot is itself the base, a Sheet keeps its base; `base` is another base,
+    or False for none. The base of a CSV or TSV file is in a file beside it:
     `catalogue.csv.petsync-base`.
 
     An existing file is replaced if it is an export that nobody edited. If it was edited since its

@@ -148,9 +148,9 @@ class SheetComparer:
         """Return a snapshot of the store, and the sheet as `read` returns it with the statuses of
         the store's pets as `known_statuses`. Both are read at the same time.
 
-        Of a folder or a pattern of files, both lack the rows and pets that agree, except
-        the pets with an id of `keep`. Without `with_unnamed`, the snapshot also lacks pets that are
-        in no row and that no row concerns. The `executor` compares their parts.
+        Of a folder or a pattern of files, both lack the rows and pets that agree, except the pets
+        with the ids in `keep`. Without `with_unnamed`, the snapshot also lacks pets that are in no
+        row and that no row concerns. The `executor` compares their parts.
 
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """

@@ -68,8 +68,8 @@ _MOST_BESIDE = 400_000
 show whether a column was sorted or shifted without its rows.
 """
 _MIN_EDITS, _MIN_KNOWN = 3, 2
-"""How many edits a column that was sorted or shifted has at least, and how many of them are values
-of other rows that differ.
+"""The minimum number of edits in a column that was sorted or shifted, and how many of them are
+values of other rows that differ.
 """
 _GROUPS = 16
 """The maximum number of groups of files that are split at the same time, and of parts that are
@@ -104,10 +104,10 @@ class FolderComparer:
         Without `with_unnamed`, the snapshot also lacks most pets that are in no row and that no row
         concerns, if they are many. If no row has an id, any pet may be a row's pet.
 
-        `store` is a snapshot of the store; without one, the store is read. The pets with an id of
-        `keep` stay. `executor` computes the parts; without one, processes on this machine do.
-        Temporary files take the space of both sides. Raises SheetError if the sheet cannot be read,
-        and the errors of `snapshot`.
+        `store` is a snapshot of the store; without one, the store is read. The pets with
+        the ids in `keep` stay. `executor` computes the parts; without one, processes on this
+        machine do. Temporary files take the space of both sides. Raises SheetError if the sheet
+        cannot be read, and the errors of `snapshot`.
         """
         size, number = 0, 1
         if isinstance(executor, LocalProcesses):
@@ -259,7 +259,7 @@ def _find_share(number: int) -> int:
 def _split_base(
     base: PartFolder | Base | str | None, folder: Path, number: int
 ) -> _BaseParts | None:
-    """Return the base in this number of parts; that of a CSV file is written into a new folder."""
+    """Return the base in this number of parts; a CSV file's base is written into a new folder."""
     none = PetTable(SCHEMA.empty_table())
     if isinstance(base, PartFolder):
         manifest = base.manifest

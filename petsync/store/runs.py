@@ -291,7 +291,7 @@ def _is_same(one: str, sheet: Sheet) -> bool:
 
 
 def _have_name_in_common(one: str, sheet: Sheet) -> bool:
-    """Return true if an earlier sheet at an address had one of the current files of this one."""
+    """Return true if an earlier sheet at an address has a file name in common with this one."""
     folder, _, name = sheet.source.rpartition("/")
     if sheet.files and not has_wildcards(sheet.source):
         folder = sheet.source

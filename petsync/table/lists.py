@@ -458,7 +458,7 @@ class _Ends:
         self._bytes = np.frombuffer(
             padding if data is None or data.size < _WORD else data, np.uint8
         )
-        # For each byte, a number of it and the next 7 bytes.
+        # For each byte, a number that consists of it and the next 7 bytes.
         size = len(self._bytes) - _WORD + 1
         self._words = np.ndarray((size,), "<u8", self._bytes, strides=(1,))
 

@@ -178,7 +178,7 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         button="Begin",
         opens=True,
         then=_AGREE
-        + "This form continues by itself. If your browser ends up on a page that cannot be "
+        + "This form continues automatically. If your browser ends up on a page that cannot be "
         "reached, copy that page's address and paste it here.",
     ),
     LoginMethod(
@@ -219,8 +219,8 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         button="Begin",
         opens=True,
         then=_AGREE
-        + "This form continues by itself. If it does not, copy the complete address of the page on "
-        "which your browser ends up and paste it here; the token alone also works.",
+        + "This form continues automatically. If it does not, copy the complete address of the "
+        "page on which your browser ends up and paste it here; the token alone also works.",
     ),
     LoginMethod(
         name="key",

@@ -196,7 +196,7 @@ def report_of(*results: Result, stopped: str = "", plan: Plan | None = None) -> 
 def small_report() -> Report:
     """Return a report with five different outcomes."""
     busy = "updatePet: the service answered 503"
-    held = "held back, as 1 of the earlier changes failed or got no answer"
+    held = "held back, because 1 of the earlier changes failed or got no answer"
     several = "matches several pets: 3, 8."
     none = {"kind": "none", "pet_id": None}
     return report_of(

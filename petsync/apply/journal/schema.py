@@ -578,7 +578,7 @@ class _DatabaseFacts(msgspec.Struct, frozen=True):
 
     @property
     def is_blank(self) -> bool:
-        """True if the file has no tables and no application's mark."""
+        """True if the file has no tables and no application id."""
         return not (self.application or self.version or self.tables)
 
 

@@ -800,8 +800,8 @@ def _plain_photos(cells: Cells, has_value: Bools) -> tuple[Items, Bools]:
 
 
 def _split_urls(cell_bytes: TextBytes) -> _Split:
-    """Return the items of trimmed cells. A bar of several in a row is left in its item, which is no
-    web URL then.
+    """Return the items of trimmed cells. Several bars in a row stay in the item, which is then no
+    web URL.
     """
     begins, ends = _find_breaks(cell_bytes)
     offsets = cell_bytes.offsets

@@ -816,7 +816,7 @@ class _PlainRows:
         return b"".join([*rest, data[done:]])
 
     def change(self, row: Row) -> dict[int, NewCell]:
-        """Return the new cells of one of the other rows."""
+        """Return the new cells of a row that is not plain."""
         new = self.patch.change(row)
         if row.number in self._models:
             edits = self.patch.edits

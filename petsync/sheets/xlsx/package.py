@@ -427,7 +427,7 @@ class Package:
         if size > limit:
             raise SheetError(
                 f"{self.path}: the sheet's cells contain {size / 1e6:,.0f} MB of text, "
-                f"{size // (len(sheet) + len(strings))} times what is in the file; it is not read",
+                f"{size // (len(sheet) + len(strings))} times the size in the file; it is not read",
                 hint=_AS_CSV,
             )
 
