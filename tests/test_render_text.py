@@ -134,7 +134,8 @@ petsync run 20261120-093100-4f2a
 
 Done with problems: 1 applied, 873 unchanged, 1 not sent, 1 conflict, 1 failed,
 1 unknown.
-To undo it: `petsync undo 20261120-093100-4f2a`"""
+To undo it: `petsync undo 20261120-093100-4f2a`, in Python
+`store.undo("20261120-093100-4f2a")`"""
 
 SHEET = """\
 petsync sheet
@@ -525,9 +526,10 @@ def test_a_good_report_lists_nothing() -> None:
     row.
     """
     text = report_text(report_of(result(1, "applied"), plan=plan_with(UPDATE)))
-    assert text.splitlines()[-2:] == [
+    assert text.splitlines()[-3:] == [
         "Done: 1 applied.",
-        "To undo it: `petsync undo 20261120-093100-4f2a`",
+        "To undo it: `petsync undo 20261120-093100-4f2a`, in Python",
+        '`store.undo("20261120-093100-4f2a")`',
     ]
     assert "Pets!B18" not in text
 
@@ -572,7 +574,7 @@ def test_a_row_in_conflict_counts_once() -> None:
     sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
     assert sum_ == (
         "1 applied, 5 unchanged, 1 conflict (of these, 1 row's other edits were applied). "
-        "To undo it: `petsync undo 20261120-093100-4f2a`"
+        'To undo it: `petsync undo 20261120-093100-4f2a`, in Python `store.undo("20261120-093100-4f2a")`'
     )
     assert sum(mixed_report().counts.values()) == 7
 

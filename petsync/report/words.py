@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -943,12 +944,13 @@ def count_left(report: Report) -> int:
 
 
 def undo_hint(report: Report) -> str:
-    """Return a sentence with the command that undoes the run; "" if there is nothing to undo or the
-    run was stopped.
+    """Return a sentence with the command and the call that undo the run; "" if there is nothing to
+    undo or the run was stopped.
     """
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
-    return f"To undo it: `petsync undo {make_visible(report.run_id)}`"
+    run_id = make_visible(report.run_id)
+    return f"To undo it: `petsync undo {run_id}`, in Python `store.undo({json.dumps(run_id)})`"
 
 
 def format_outcomes(report: Report) -> str:
