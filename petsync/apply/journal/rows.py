@@ -807,7 +807,7 @@ def read_changed_ids(connection: sqlite3.Connection, store: str, since: str) -> 
     """
     ids = set[int]()
     for run in _runs_since(connection, store, since):
-        ids.update(int(each[0]) for each in connection.execute(_CHANGED_IDS, (run,)))
+        ids.update(int(each[0]) for each in connection.execute(_CHANGED_IDS, {"run": run}))
     return ids
 
 
@@ -1165,8 +1165,8 @@ SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
 AND pet_id IS NOT NULL
 """
 _CHANGED_IDS = """
-SELECT pet_id FROM change WHERE run = ?1 AND pet_id IS NOT NULL
-UNION SELECT assigned_id FROM change WHERE run = ?1 AND assigned_id IS NOT NULL
+SELECT pet_id FROM change WHERE run = :run AND pet_id IS NOT NULL
+UNION SELECT assigned_id FROM change WHERE run = :run AND assigned_id IS NOT NULL
 """
 _UNDONE = """
 SELECT kind, coalesce(pet_id, assigned_id), fields FROM change
