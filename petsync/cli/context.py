@@ -26,6 +26,7 @@ from itertools import count
 from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -290,7 +291,8 @@ class Context:
         *,
         asks_client: bool = False,
     ) -> Store:
-        """Return the store that the options name. Sends nothing. Raises SettingsError.
+        """Return the store that the options name. Raises SettingsError. Sends nothing, except GET
+        requests without credentials if the address has no path: it may lack /v2.
 
         If they name none, petsync uses and shows the first of these addresses: the one that
         `find_url` finds in the command's input, that of the last sign-in, that of all runs if it is
@@ -323,10 +325,27 @@ class Context:
         if settings.url is None:
             settings = self._with_found_url(settings, find_url)
         store = store_of(settings, auth=auth)
+        if version := self._find_version(store):
+            settings = dataclasses.replace(settings, url=store.url + version)
+            store.close()
+            store = store_of(settings, auth=auth)
+            self.say(f"Store: {store.url} ({version} was missing)", fold=False)
+            self.url = self.url and store.url
         identifies = store.api.aio.session.credentials or has_client_certificate(store.url)
         if identifies and not settings.unconfirmed:
             note_address(settings.state, store.url)
         return store
+
+    def _find_version(self, store: Store) -> str:
+        """Return the part that the store's address lacks, "" if it lacks none."""
+        if urlsplit(store.url).path:
+            return ""
+        import asyncio
+
+        from petsync.client.probe import find_version
+
+        with self.busy("Asking the service"):
+            return asyncio.run(find_version(store.api.aio.session))
 
     def _with_found_url(
         self, settings: Settings, find_url: Callable[[], tuple[str, str]]

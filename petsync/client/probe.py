@@ -11,8 +11,9 @@ from statistics import median
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
+from petsync.client.auth.credentials import Credentials
 from petsync.client.origin import is_loopback
-from petsync.client.session import Session
+from petsync.client.session import MISSING_VERSION, Session
 from petsync.errors import ApiError, AuthError, ResponseError, TransportError
 from petsync.models import MAX_ID, Pet
 from petsync.profile import PROFILES, ServiceProfile
@@ -31,6 +32,7 @@ __all__ = [
     "Verdict",
     "error_of",
     "examine",
+    "find_version",
     "ids_in",
     "pet_in",
     "pets_in",
@@ -223,6 +225,49 @@ def _array(understood: frozenset[str], profile: ServiceProfile) -> dict[str, Any
     if profile.array_style in understood:
         return {}
     return {"array_style": min(understood)} if understood else {"one_value_a_query": True}
+
+
+# The version in the path of the base URL, which users forget.
+
+
+async def find_version(session: Session) -> str:
+    """Return "/v2" if the base URL has no path, and only the address with /v2 answers as a pet
+    store, else "".
+
+    Sends at most two GET requests to the origin of the base URL, without credentials, and raises no
+    ApiError.
+    """
+    if urlsplit(session.base_url).path:
+        return ""
+    alone = session.trial(Credentials())
+    try:
+        if await _is_store_at(alone, "") is False and await _is_store_at(alone, MISSING_VERSION):
+            return MISSING_VERSION
+    finally:
+        await alone.close()
+    return ""
+
+
+async def _is_store_at(session: Session, path: str) -> bool | None:
+    """Return whether a pet store answers at this path; None if no response shows it."""
+    operation = "findPetsByStatus"
+    target = f"{path}/pet/findByStatus?status={NO_STATUS}"
+    request = Request(
+        operation=operation, method="GET", target=target, headers={"accept": MEDIA["json"]}
+    )
+    try:
+        response = await session.send_request(request)
+        if response.status != 200:
+            # A store may refuse the unknown status, or requests without a token.
+            is_refusal = response.status == 400 and response.media.endswith(tuple(MEDIA))
+            is_unclear = response.status == 429 or response.status >= 500
+            return None if is_unclear else is_refusal or response.status in _REFUSED
+        pets_in(response, operation)
+    except ResponseError:
+        return False
+    except ApiError:
+        return None
+    return True
 
 
 # Site: the examined service, and the observations so far.

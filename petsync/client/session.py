@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import httpx
@@ -87,6 +88,8 @@ _PET = 16_000_000
 _PHOTO = 64_000_000
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
 _AGENT = f"petsync/{__version__}"
+MISSING_VERSION = "/v2"
+"""The path of most pet stores, which users forget."""
 _WITHOUT_TLS = ("wrong version number", "record layer failure")
 """OpenSSL's reasons if a port does not use TLS."""
 _NO_TLS = "The port does not use TLS: is the address http:// instead of https://?"
@@ -145,6 +148,15 @@ class Exchange:
                 return response
             url = redirect_target(request, response, url, credentials.mask)
         raise build_redirect_loop_error(request, response.status, _REDIRECTS)
+
+    def hint_at_version(self, request: Request) -> str:
+        """Return a hint at the version in the path, for a list of pets that was not found; "" if
+        the base URL has a path, or for another request.
+        """
+        if urlsplit(self._base_url).path or not request.operation.startswith("findPets"):
+            return ""
+        url = self._base_url + MISSING_VERSION
+        return f"The address may lack {MISSING_VERSION}: try {url}."
 
     def _headers(self, request: Request, credentials: Credentials) -> _Headers:
         headers = _Headers(
@@ -364,13 +376,17 @@ class ServiceCall(Generic[T]):
             request, credentials, line.flow.transport, self._on_sent, self._call.new_reader
         )
         if not 200 <= response.status < 300:
-            raise error_for(response, request, datetime.now(UTC), credentials.mask)
+            refusal = error_for(response, request, datetime.now(UTC), credentials.mask)
+            if isinstance(refusal, NotFoundError):
+                refusal.hint = line.exchange.hint_at_version(request) or refusal.hint
+            raise refusal
         try:
             return self._call.read(response)
         except ResponseError as error:
             # Drop the traceback, because its frames contain the response.
             failure = error.with_traceback(None)
         failure.status = response.status
+        failure.hint = f"{line.exchange.hint_at_version(request)} {failure.hint}".strip()
         failure.message = f"{request.operation}: {credentials.mask(failure.message)}"
         failure.args = (failure.message,)
         failure.may_have_happened = True

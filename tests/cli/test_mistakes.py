@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from commands import Shell
+from scripted import ScriptedServer, answer
 
 import petsync as ps
-from petsync.errors import SettingsError
+from petsync.cli.options import find_url_of
+from petsync.errors import ApiError, SettingsError
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -60,12 +62,16 @@ _MISTAKES = """
 64 | plan ok.csv --url http://ann:pw@127.0.0.1/v2 | Remove it and provide a token
 1 | plan ok.csv --url http://127.0.0.1:1/v2 | Check the address, and that the service is running.
 1 | plan ok.csv --url {tls} | is the address http:// instead of https://?
-1 | plan ok.csv --url {root} | often ends in /v2
-1 | plan ok.csv --url {root}/ | often ends in /v2
+0 | plan ok.csv --url {root} | /v2 (/v2 was missing)
+0 | plan ok.csv --url {root}/ | /v2 (/v2 was missing)
+1 | plan ok.csv --url {root_of_guarded} | petsync login
 1 | plan ok.csv --url {root}/v2/pet | the part before /pet
 1 | plan ok.csv --url {root}/v3 | often ends in /v2
-1 | export out.csv --url {root} | often ends in /v2
-1 | whoami --url {root} | often ends in /v2
+1 | plan ok.csv --url http://127.0.0.1:1 | Is the address right, and the service up?
+0 | export out.csv --url {root} | /v2 (/v2 was missing)
+0 | whoami --url {root} | /v2 (/v2 was missing)
+0 | doctor --url {root} | /v2 (/v2 was missing)
+0 | login --url {root} | /v2 (/v2 was missing)
 1 | plan missing.csv {url} | missing.csv: there is no such file
 1 | check missing.csv | missing.csv: there is no such file
 1 | plan folder {url} | Name a folder with such files
@@ -147,6 +153,7 @@ def test_mistake_is_explained(
     places = {
         "url": f"--url {box.url}",
         "root": box.url.removesuffix("/v2"),
+        "root_of_guarded": guarded.url.removesuffix("/v2"),
         "tls": box.url.replace("http://", "https://"),
         "guarded": guarded.url,
         "other": guarded.url,
@@ -157,6 +164,42 @@ def test_mistake_is_explained(
     assert "Traceback" not in text
     lines = [each for each in done.err.splitlines() if "Invalid HTTP request" not in each]
     assert len(lines) <= 12
+
+
+@pytest.mark.usefixtures("folder")
+def test_forgotten_version_is_remembered(shell: Shell, box: Sandbox) -> None:
+    """Base, saved plan and journal have the address with the /v2 that the user has forgotten."""
+    root = ("--url", box.url.removesuffix("/v2"))
+    assert shell("export", "all.csv", *root).code == 0
+    assert find_url_of(Path("all.csv"))[0] == box.url
+    assert shell("plan", "ok.csv", *root, "-o", "new.json").code == 0
+    assert find_url_of(Path("new.json"))[0] == box.url
+    assert shell("apply", "new.json", *root, "--yes").code == 0
+    assert shell("runs", "--json").json["runs"][0]["store"] == box.url
+
+
+def test_forgotten_version_gets_no_secret(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two requests that look for /v2 only read, and contain no credentials."""
+    monkeypatch.setenv("PETSYNC_TOKEN", "s3cret-of-a-test")
+    monkeypatch.setenv("PETSYNC_API_KEY", "k3y-of-a-test")
+    with ScriptedServer(answer(404)) as server:
+        assert shell("whoami", "--url", server.url.removesuffix("/v2")).code == 1
+        first, second, third, *_ = server.requests
+    for head, path in ((first, "/pet/"), (second, "/v2/pet/")):
+        assert head.startswith(f"GET {path}findByStatus?")
+        assert "-of-a-test" not in head
+    assert third.startswith("GET /pet/")
+    assert "s3cret-of-a-test" in third
+
+
+@pytest.mark.parametrize("body", [None, b"<html></html>"])
+def test_forgotten_version_in_python(body: bytes | None) -> None:
+    """The error of a store without /v2 names the address to try."""
+    with ScriptedServer(answer(404) if body is None else answer(200, body)) as server:
+        url = server.url.removesuffix("/v2")
+        with ps.connect(url) as store, pytest.raises(ApiError) as caught:
+            store.find_by_status("available")
+    assert f"try {server.url}." in caught.value.hint
 
 
 @pytest.mark.parametrize(
