@@ -23,6 +23,7 @@ from petsync._files import has_wildcards, is_in_parts, write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
 from petsync.errors import GuardError, PlanError, SheetError
+from petsync.models import WRITE
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords
 from petsync.settings import MAPPED, checked_encoding, column_named
@@ -52,6 +53,7 @@ __all__ = [
     "as_usage_error",
     "check_page",
     "dask_option",
+    "describe_missing_write",
     "explain_round_names",
     "explain_sheet",
     "file_option",
@@ -671,6 +673,13 @@ def as_usage_error(reading: Mapping[str, Any]) -> Iterator[None]:
         raise click.UsageError(
             f"--column {header}={reading['mapping'][header]}: {error.message}. {error.hint}"
         ) from None
+
+
+def describe_missing_write(store: Store) -> str:
+    """Return the problem if the sign-in is known not to permit changes of pets, else ""."""
+    if not store.api.aio.session.credentials.lacks_write:
+        return ""
+    return f"the sign-in at {store.url} lacks {WRITE}, so the store would refuse every change"
 
 
 def verdict_code(plan: Plan) -> int:

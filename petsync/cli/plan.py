@@ -38,6 +38,7 @@ from petsync.cli.options import (
     as_usage_error,
     check_page,
     dask_option,
+    describe_missing_write,
     explain_sheet,
     file_option,
     find_url_of,
@@ -412,6 +413,8 @@ def plan_command(
     with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
         plan, read = plan_from_sheet(store, sheet, compare_options, step)
     warn_of_coverage(context, plan.coverage)
+    if plan.changes and (problem := describe_missing_write(store)):
+        context.say(f"warning: {problem}. `petsync login` requests it.", "yellow")
     save_and_print(context, plan, outputs, form, limit)
     code = verdict_code(plan)
     if code == GuardError.exit_code:

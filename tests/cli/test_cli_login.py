@@ -132,6 +132,29 @@ def test_login_where_nobody_must(shell: Shell, box: Sandbox, options: tuple[str,
     assert "Open this address in a browser" in shown(asked)
 
 
+def test_sign_in_that_may_only_read(shell: Shell, guarded: Sandbox) -> None:
+    """Without write:pets plan warns, and apply refuses before it sends a change or begins a run; an
+    unknown scope is not refused.
+    """
+    names = ("--client-credentials", "--client-id", guarded.client_id, "--scope", "read:pets")
+    assert shell("login", *to(guarded), *names, stdin=f"{guarded.client_secret}\n").code == 0
+    Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
+    plan = shell("plan", "pets.csv", *to(guarded), "-o", "plan.json")
+    assert (plan.code, "lacks write:pets" in shown(plan)) == (0, True)
+    for source in ("pets.csv", "plan.json"):
+        done = shell("apply", source, *to(guarded), "--yes")
+        assert done.code == 1
+        assert "lacks write:pets, so the store would refuse every change" in shown(done)
+        assert "nothing was sent" in shown(done)
+    assert shell("runs", "--json").json == {"runs": []}
+    Path("token").write_text(guarded.token(scopes=["read:pets"]), "utf-8")
+    Path("token").chmod(0o600)
+    unknown = shell("apply", "plan.json", *to(guarded), "--yes", "--token-file", "token")
+    assert "would refuse" not in shown(unknown)
+    assert "403" in shown(unknown)
+    assert shell("runs", "--json").json["runs"] != []
+
+
 def test_json(shell: Shell, guarded: Sandbox) -> None:
     """--json gives the account of each command as one document without a secret."""
     names = ("--client-credentials", "--client-id", guarded.client_id, "--json")

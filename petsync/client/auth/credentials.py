@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from petsync.errors import ApiError, AuthError, PetsyncError, SettingsError
-from petsync.models import Kept, Kind
+from petsync.models import READ, WRITE, Kept, Kind
 from petsync.redact import Redactor, proxy_secrets
 from petsync.settings import Secret, as_secret, without_scheme
 
@@ -184,6 +184,16 @@ class Credentials:
     def renews(self) -> bool:
         """True if the token can be renewed without the user."""
         return self.renew is not None or self.grant.renews
+
+    @property
+    def lacks_write(self) -> bool:
+        """True if the scopes of the token are known, and show that it must not change pets.
+
+        Scopes without read:pets show nothing: the service may name its scopes otherwise. Nor do
+        they with an API key, which may permit changes.
+        """
+        scopes = self.grant.scopes
+        return self.key is None and scopes is not None and READ in scopes and WRITE not in scopes
 
     def with_token(self, token: Secret) -> Credentials:
         """Return these credentials with another token; `mask` also masks the current one."""
