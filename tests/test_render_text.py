@@ -574,7 +574,8 @@ def test_a_row_in_conflict_counts_once() -> None:
     sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
     assert sum_ == (
         "1 applied, 5 unchanged, 1 conflict (of these, 1 row's other edits were applied). "
-        'To undo it: `petsync undo 20261120-093100-4f2a`, in Python `store.undo("20261120-093100-4f2a")`'
+        "To undo it: `petsync undo 20261120-093100-4f2a`, in Python "
+        '`store.undo("20261120-093100-4f2a")`'
     )
     assert sum(mixed_report().counts.values()) == 7
 
