@@ -27,6 +27,7 @@ from petsync.models import WRITE
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords
 from petsync.settings import MAPPED, checked_encoding, column_named
+from petsync.table.columns import COLUMNS, Column
 from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ __all__ = [
     "SOME_FAILED",
     "CompareOptions",
     "PetName",
+    "Selection",
     "as_usage_error",
     "check_page",
     "dask_option",
@@ -76,6 +78,7 @@ __all__ = [
     "save_report",
     "save_results",
     "save_uploaded",
+    "select_options",
     "sheet_options",
     "verdict_code",
     "without_missing_files",
@@ -367,10 +370,13 @@ class PetName(click.ParamType[int | str]):
 
 
 def find_pet_ids(
-    option: str, given: Iterable[int | str], known: Iterable[tuple[int, str]]
+    option: str,
+    given: Iterable[int | str],
+    known: Iterable[tuple[int, str]],
+    nobody: str = "no pet",
 ) -> tuple[int, ...]:
     """Return the ids of the pets that are given by id or by name; `known` has the ids and names of
-    pets, a pet with several names more than once.
+    pets, a pet with several names more than once. `nobody` says in an error who lacks the name.
 
     Raises UsageError for a name that no pet or several pets have.
     """
@@ -397,8 +403,8 @@ def find_pet_ids(
             near = difflib.get_close_matches(_fold_name(each), spellings, n=1)
             hint = f" Is it {spellings[near[0]]!r}?" if near else ""
             raise click.UsageError(
-                f"{option}: {each!r} is not the id of a pet, and no pet has this name.{hint} An id "
-                "is a whole number, such as 1001: the column id of the sheet has it."
+                f"{option}: {each!r} is not the id of a pet, and {nobody} has this name.{hint} An "
+                "id is a whole number, such as 1001: the column id of the sheet has it."
             )
         found[ids[0]] = None
     return tuple(found)
@@ -508,9 +514,65 @@ class CompareOptions:
         return ", ".join([flags[name] for name in (*self.reading, *self.planning)] + dask)
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The part of a plan that the user wants; of the whole plan, if both are empty."""
+
+    pets: tuple[int | str, ...]
+    """Ids or names of pets."""
+    columns: tuple[Column, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.pets or self.columns)
+
+    def of(self, plan: Plan) -> Plan:
+        """Return the selected part of the plan. Raises UsageError for a name that no pet or several
+        pets of the plan have.
+        """
+        if not self:
+            return plan
+        known = [
+            (change.pet_id, pet.name)
+            for change in plan.changes
+            for pet in (change.before, change.after)
+            if change.pet_id is not None and pet is not None and pet.name
+        ]
+        ids = find_pet_ids("--only", self.pets, known, "no pet that the plan changes")
+        return plan.select(ids=ids if self.pets else None, fields=self.columns or None)
+
+
+def select_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options for a part of a plan to a command; its function gets them as `selection`."""
+
+    @click.option(
+        "--only",
+        type=PetName(),
+        multiple=True,
+        metavar="ID|NAME",
+        help="Leave out the changes of all other pets, and new pets; repeatable.",
+    )
+    @click.option(
+        "--only-field",
+        "only_fields",
+        type=click.Choice(COLUMNS[1:]),
+        multiple=True,
+        metavar="COLUMN",
+        help="Leave out the changes of all other columns, adds and deletes; repeatable.",
+    )
+    @functools.wraps(function)
+    def call(
+        *args: Any, only: tuple[int | str, ...], only_fields: tuple[Column, ...], **options: Any
+    ) -> int:
+        return function(*args, selection=Selection(only, only_fields), **options)
+
+    return call
+
+
 READING = frozenset(each.name for each in iter_keywords(ReadKeywords))
 """The parameters of the options for reading a sheet."""
-COMPARING = READING | {each.name for each in iter_keywords(PlanKeywords)} | {"strict", "dask"}
+COMPARING = READING.union(
+    (each.name for each in iter_keywords(PlanKeywords)), ("strict", "dask", "only", "only_fields")
+)
 """The parameters of the options for comparing it, which the next command must repeat."""
 
 

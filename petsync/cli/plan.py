@@ -35,6 +35,7 @@ from petsync.cli.options import (
     SOME_FAILED,
     CompareOptions,
     PetName,
+    Selection,
     as_usage_error,
     check_page,
     dask_option,
@@ -50,6 +51,7 @@ from petsync.cli.options import (
     plan_options,
     read_inputs,
     save_page,
+    select_options,
     sheet_options,
     verdict_code,
 )
@@ -339,6 +341,7 @@ petsync plan catalogue.xlsx -o plan.json -o plan.html
 petsync plan catalogue.xlsx --delete-missing --max-delete 25
 petsync plan arrivals.csv --match-on name --exit-code
 petsync plan catalogue.xlsx --why 4711
+petsync plan catalogue.xlsx --only 4711 --only-field status
 """
 
 
@@ -370,6 +373,7 @@ petsync plan catalogue.xlsx --why 4711
     metavar="ID|NAME",
     help="Print which rules decide about this pet, instead of the plan; repeatable.",
 )
+@select_options
 @plan_options
 @dask_option
 @memory_option
@@ -384,6 +388,7 @@ def plan_command(
     form: str | None,
     limit: int | None,
     why_pets: tuple[int | str, ...],
+    selection: Selection,
     compare_options: CompareOptions,
     exit_code: bool,
 ) -> int:
@@ -400,7 +405,7 @@ def plan_command(
     could not be looked up; else 0. With --why always 0.
     """
     if why_pets:
-        _check_why_options(form, outputs, exit_code=exit_code)
+        _check_why_options(form, outputs, selection, exit_code=exit_code)
         return _explain(
             context, sheet, compare_options, why_pets, as_json=context.as_json or form == "json"
         )
@@ -412,6 +417,7 @@ def plan_command(
     find_url = partial(find_url_of, sheet)
     with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
         plan, read = plan_from_sheet(store, sheet, compare_options, step)
+        plan = selection.of(plan)
     warn_of_coverage(context, plan.coverage)
     if plan.changes and (problem := describe_missing_write(store)):
         context.say(f"warning: {problem}. `petsync login` requests it.", "yellow")
@@ -549,9 +555,13 @@ def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -
     return "json" if context.as_json else form or "text"
 
 
-def _check_why_options(form: str | None, outputs: Sequence[Path], *, exit_code: bool) -> None:
+def _check_why_options(
+    form: str | None, outputs: Sequence[Path], selection: Selection, *, exit_code: bool
+) -> None:
     given = "-o" if outputs else "--exit-code" if exit_code else f"--format {form}"
-    if outputs or exit_code or form not in (None, "text", "json"):
+    if selection:
+        given = "--only" if selection.pets else "--only-field"
+    if selection or outputs or exit_code or form not in (None, "text", "json"):
         raise click.UsageError(f"--why prints an explanation instead of a plan: leave {given} out.")
 
 

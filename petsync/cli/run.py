@@ -33,6 +33,7 @@ from petsync.cli.options import (
     PENDING,
     READING,
     CompareOptions,
+    Selection,
     check_page,
     dask_option,
     describe_missing_write,
@@ -48,6 +49,7 @@ from petsync.cli.options import (
     run_options,
     save_report,
     save_results,
+    select_options,
 )
 from petsync.cli.plan import (
     FORMATS,
@@ -265,6 +267,7 @@ petsync apply plan.json --yes --rate 20 --report report.html
     help="How many rows of each kind of the plan to show; 0 for all.  [20]",
 )
 @run_options
+@select_options
 @plan_options
 @dask_option
 @click.pass_obj
@@ -276,6 +279,7 @@ def apply_command(
     into_sheet: IntoSheet | None,
     page: Path | None,
     limit: int,
+    selection: Selection,
     compare_options: CompareOptions,
     pacing: dict[str, Any],
 ) -> int:
@@ -298,10 +302,10 @@ def apply_command(
         )
     check_outputs(source, results, page)
     if plan_path and is_sheet_plan(plan_path):
-        if results or page or into_sheet:
+        if results or page or into_sheet or selection:
             raise click.UsageError(
-                "This plan changes a sheet: leave out --results, --report, --write-ids and "
-                "--write-back."
+                "This plan changes a sheet: leave out --results, --report, --write-ids, "
+                "--write-back, --only and --only-field."
             )
         return apply_sheet_plan(context, plan_path, yes=yes, limit=limit or None)
     with interruptible_run(context):
@@ -315,7 +319,7 @@ def apply_command(
                     if plan_path
                     else plan_from_sheet(store, source, compare_options, step)
                 )
-            plan, sheet = read
+            plan, sheet = selection.of(read[0]), read[1]
             _check_fit(plan, sheet, results, page)
             _require_write(store, plan)
             if into_sheet:

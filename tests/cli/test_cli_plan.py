@@ -338,3 +338,65 @@ def test_why_shows_no_plan(shell: Shell, box: Sandbox, more: list[str]) -> None:
     assert done.code == 64
     assert more[0] in done.err
     assert not box.requests
+
+
+TWO = "id,name,status\n1,Max,sold\n2,Moe,sold\n,New,sold\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "changed", "others"),
+    [
+        (("--only", "1"), {1: ("Max", "sold")}, 2),
+        (("--only", "1", "--only", "moe"), {1: ("Max", "sold"), 2: ("Moe", "sold")}, 1),
+        (("--only", "2", "--only-field", "name"), {2: ("Moe", None)}, 2),
+        (("--only-field", "status"), {1: (None, "sold"), 2: (None, "sold")}, 1),
+    ],
+)
+def test_a_part_of_a_plan(
+    shell: Shell,
+    box: Sandbox,
+    options: tuple[str, ...],
+    changed: dict[int, tuple[str | None, str | None]],
+    others: int,
+) -> None:
+    """--only and --only-field leave out all other changes, and count those that have nothing left.
+    The saved plan, the next command and `apply` have the same part; a later run applies the others.
+    """
+    sheet = _sheet(TWO)
+    expected = {pet.id: (pet.name, pet.status) for pet in box.pets()}
+    for pet_id, (name, status) in changed.items():
+        expected[pet_id] = (name or expected[pet_id][0], status or expected[pet_id][1])
+    done = shell("plan", sheet, *to(box), *options, "-o", "part.json")
+    assert f"{others} left out" in done.out
+    part = load_plan("part.json")
+    assert {change.pet_id for change in part.changes} == {*changed}
+    listed = shell("plan", sheet, *to(box), *options)
+    assert " ".join(options) in listed.err
+    whole = shell("plan", sheet, *to(box), "-o", "whole.json")
+    assert "left out" not in whole.out
+    copy = box.pets()
+    for source in (sheet, "whole.json", "part.json"):
+        box.reset(copy)
+        chosen = () if source == "part.json" else options
+        assert shell("apply", source, *to(box), *chosen, "--yes").code == 0
+        assert {pet.id: (pet.name, pet.status) for pet in box.pets()} == expected
+    assert shell("apply", sheet, *to(box), "--yes").code == 0
+    names = [pet.name for pet in box.pets() if pet.status == "sold"]
+    assert sorted(names) == ["Max", "Moe", "New", "O'Malley", "Tom"]
+
+
+def test_a_part_that_does_not_exist(shell: Shell, box: Sandbox) -> None:
+    """A name that no changed pet has, a column that does not exist, and --why are errors; an id
+    without a change gets a note, and nothing is sent.
+    """
+    sheet = _sheet(TWO)
+    done = shell("plan", sheet, *to(box), "--only", "Mox")
+    assert done.code == 64
+    assert "no pet that the plan changes has this name. Is it" in done.err.replace("\n", " ")
+    assert shell("apply", sheet, *to(box), "--only-field", "colour", "--yes").code == 64
+    done = shell("plan", sheet, *to(box), "--why", "1", "--only", "1")
+    assert (done.code, "leave --only out" in done.err) == (64, True)
+    done = shell("apply", sheet, *to(box), "--only", "4711", "--yes")
+    assert done.code == 0
+    assert "without a change in the plan: 4711" in done.err.replace("\n", " ")
+    assert set(box.requests) <= READING
