@@ -152,7 +152,7 @@ def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
         ({7: "x"}, "7 is not an address"),
         ({"B2": 7}, "7 is not text"),
         ({"B2": "\ud800"}, "half of a surrogate pair"),
-        ({"B2": "x" * 40_000}, "no more than 32,767"),
+        ({"B2": "x" * 40_000}, "at most 32,767"),
         ({"B2": "x", "Pets!B2": "y"}, "corrected twice"),
     ],
 )

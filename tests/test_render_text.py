@@ -129,8 +129,8 @@ petsync run 20261120-093100-4f2a
   Deletes come last, and none is sent if too many changes failed before them.
   Fix what failed; `petsync resume 20261120-093100-4f2a` then sends the deletes
   too.
-  * Pets!B18, delete of pet 17 (Tom): Held back, as 1 of the earlier changes
-    failed or got no answer
+  * Pets!B18, delete of pet 17 (Tom): Held back, because 1 of the earlier
+    changes failed or got no answer
 
 Done with problems: 1 applied, 873 unchanged, 1 not sent, 1 conflict, 1 failed,
 1 unknown.

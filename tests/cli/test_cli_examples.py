@@ -16,7 +16,7 @@ import click
 import consenting
 import pytest
 import vault
-from commands import PROGRAM, Shell, finished, process, shop
+from commands import PROGRAM, Shell, finished, shop
 from openpyxl import load_workbook
 from sheetmaking import workbook_of
 
@@ -177,25 +177,12 @@ class Folder:
         if words[0] == "login":
             given = self.box.token() if "--token" in words else self.box.client_secret
             words = [self.box.client_id if each == "nightly" else each for each in words]
-        if "--no-browser" in words:
-            self._paste(words)
-            return
         in_browser = words[0] == "login" and not {"--token", "--client-credentials"} & {*words}
         done = finished(*words) if in_browser else self.shell(*words, stdin=f"{given}\n")
         assert done.code in _DONE, f"{shlex.join(words)}\n{done.out}{done.err}"
         assert "Traceback" not in done.err
         if words == ["init"]:
             self.write_job(Path("petsync.toml"))  # The pages ask to edit the new file.
-
-    def _paste(self, words: list[str]) -> None:
-        with process(*words, stdin=subprocess.PIPE) as running:
-            assert running.stderr is not None
-            assert running.stdin is not None
-            while not (found := re.search(r"http://\S+/oauth/authorize\S+", _read(running))):
-                pass
-            running.stdin.write(f"{consenting.sent_back(found[0])}\n")
-            running.stdin.close()
-            assert running.wait(300) == 0
 
     def _run_lasting(self, words: list[str]) -> None:
         """Run the command until it is ready, and stop it. Its port is a free one."""

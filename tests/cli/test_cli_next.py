@@ -120,7 +120,7 @@ def test_the_job_begins_by_copying(shell: Shell, box: Sandbox) -> None:
     """
     assert shell("export", "catalogue.xlsx", *to(box)).code == 0
     written = shell("init", *to(box))
-    assert f"Its url is {box.url}" in written.err
+    assert f"It is for {box.url}" in written.err
     assert suggested(written) == ["config", "check"]
     checked = shell(*suggested(written))
     assert suggested(checked)[:2] == ["reconcile", "petsync.toml"]

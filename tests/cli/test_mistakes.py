@@ -67,7 +67,7 @@ _MISTAKES = """
 1 | plan ok.csv --url {root_of_guarded} | petsync login
 1 | plan ok.csv --url {root}/v2/pet | the part before /pet
 1 | plan ok.csv --url {root}/v3 | often ends in /v2
-1 | plan ok.csv --url http://127.0.0.1:1 | Is the address right, and the service up?
+1 | plan ok.csv --url http://127.0.0.1:1 | Check the address, and that the service is running.
 0 | export out.csv --url {root} | /v2 (/v2 was missing)
 0 | whoami --url {root} | /v2 (/v2 was missing)
 0 | doctor --url {root} | /v2 (/v2 was missing)
