@@ -179,6 +179,8 @@ class Folder:
             words = [self.box.client_id if each == "nightly" else each for each in words]
         in_browser = words[0] == "login" and not {"--token", "--client-credentials"} & {*words}
         done = finished(*words) if in_browser else self.shell(*words, stdin=f"{given}\n")
+        if "--no-browser" in words and "no address was given" in done.err:
+            return  # It asked for the address of the browser; tests of the sign-in give it.
         assert done.code in _DONE, f"{shlex.join(words)}\n{done.out}{done.err}"
         assert "Traceback" not in done.err
         if words == ["init"]:
