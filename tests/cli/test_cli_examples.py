@@ -16,7 +16,8 @@ import click
 import consenting
 import pytest
 import vault
-from commands import PROGRAM, Shell, finished, shop
+from commands import PROGRAM, Shell, finished, process, shop
+from crash.forked import Forked
 from openpyxl import load_workbook
 from sheetmaking import workbook_of
 
@@ -72,8 +73,8 @@ ON_PAGES = {
 class Folder:
     """A folder with the files and runs that the examples name, and a store for each address."""
 
-    def __init__(self, shell: Shell, box: Sandbox, other: Sandbox) -> None:
-        self.shell, self.box, self.other = shell, box, other
+    def __init__(self, shell: Shell, box: Sandbox, other: Sandbox, guarded: Sandbox) -> None:
+        self.shell, self.box, self.other, self.guarded = shell, box, other, guarded
         to = ("--url", box.url)
         self._apply("done.csv", "id,name\n4711,Max\n4712,Mo\n", *to)
         box.break_with("portal=1,only=updatePetWithForm")
@@ -125,7 +126,9 @@ class Folder:
         """Run the command as it stands: only addresses, the id of a run, and places outside of the
         folder are replaced, and questions are answered with yes.
         """
-        line = _ADDRESS.sub(lambda found: self._url(found[0]), line)
+        is_login = line.startswith("petsync login")
+        url = self.guarded.url if is_login else self.box.url
+        line = _ADDRESS.sub(lambda found: self._url(found[0], url), line)
         if line.startswith("export "):
             monkeypatch.setenv("PETSYNC_URL", line.split()[1].partition("=")[2])
             return
@@ -142,8 +145,8 @@ class Folder:
         else:
             self._run_short(words)
 
-    def _url(self, address: str) -> str:
-        return self.other.url if "new.example" in address else self.box.url
+    def _url(self, address: str, usual: str) -> str:
+        return self.other.url if "new.example" in address else usual
 
     def _prepare(self, words: list[str]) -> None:
         """Provide what the single example needs: a header, a job, or changes that it can make."""
@@ -175,16 +178,28 @@ class Folder:
         if words[0] in ("apply", "undo", "upload", "trust") and "--withdraw" not in words:
             words += [] if {"--yes", "-o"} & {*words} else ["--yes"]
         if words[0] == "login":
-            given = self.box.token() if "--token" in words else self.box.client_secret
-            words = [self.box.client_id if each == "nightly" else each for each in words]
+            box = self.guarded
+            given = box.token() if "--token" in words else box.client_secret
+            words = [box.client_id if each == "nightly" else each for each in words]
+            words += [] if "--url" in words else ["--url", box.url]
+        if "--no-browser" in words:
+            self._paste(words)
+            return
         in_browser = words[0] == "login" and not {"--token", "--client-credentials"} & {*words}
         done = finished(*words) if in_browser else self.shell(*words, stdin=f"{given}\n")
-        if "--no-browser" in words and "no address was given" in done.err:
-            return  # It asked for the address of the browser; tests of the sign-in give it.
         assert done.code in _DONE, f"{shlex.join(words)}\n{done.out}{done.err}"
         assert "Traceback" not in done.err
         if words == ["init"]:
             self.write_job(Path("petsync.toml"))  # The pages ask to edit the new file.
+
+    def _paste(self, words: list[str]) -> None:
+        with process(*words, stdin=subprocess.PIPE) as running:
+            assert running.stdin is not None
+            while not (found := re.search(r"http://\S+/oauth/authorize\S+", _read(running))):
+                pass
+            running.stdin.write(f"{consenting.sent_back(found[0])}\n")
+            running.stdin.close()
+            assert running.wait(300) == 0
 
     def _run_lasting(self, words: list[str]) -> None:
         """Run the command until it is ready, and stop it. Its port is a free one."""
@@ -212,23 +227,24 @@ class Folder:
         assert running.returncode in (0, 7, 130), shown
 
 
-def _read(running: object) -> str:
+def _read(running: subprocess.Popen[str] | Forked) -> str:
     """Return the next line of standard error; fail at its end."""
-    line: str = running.stderr.readline()  # type: ignore[attr-defined]
+    assert running.stderr is not None
+    line = str(running.stderr.readline())
     assert line, "the command ended"
     return line
 
 
 @pytest.fixture(scope="module")
-def _boxes() -> Iterator[tuple[Sandbox, Sandbox]]:
-    with Sandbox(auth=False) as box, Sandbox(auth=False) as other:
-        yield box, other
+def _boxes() -> Iterator[tuple[Sandbox, Sandbox, Sandbox]]:
+    with Sandbox(auth=False) as box, Sandbox(auth=False) as other, Sandbox() as guarded:
+        yield box, other, guarded
 
 
 @pytest.fixture
 def folder(
     shell: Shell,
-    _boxes: tuple[Sandbox, Sandbox],
+    _boxes: tuple[Sandbox, Sandbox, Sandbox],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Folder:
@@ -236,12 +252,11 @@ def folder(
     vault.use(monkeypatch, tmp_path)
     monkeypatch.setenv("BROWSER", f"{sys.executable} {Path(consenting.__file__)} %s")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
-    box, other = _boxes
     more = [Pet(id=n, name=f"Pet {n}", status="sold") for n in range(4700, 4750)]
     for each in _boxes:
         each.break_with(None)
         each.reset([*shop(), *more])
-    return Folder(shell, box, other)
+    return Folder(shell, *_boxes)
 
 
 @pytest.mark.parametrize(
@@ -271,6 +286,7 @@ def test_the_examples_of_petsync_in_their_order(
     """The steps in `petsync --help` work one after the other, with the address in the first one
     only.
     """
+    folder.box = folder.guarded
     for line in HELP[""]:
         folder.run_line(line, monkeypatch)
 
