@@ -24,9 +24,8 @@ __all__ = [
 
 
 def run_name(value: object) -> str:
-    """Return the id of a run from a string or a report. A string may be a prefix of the id,
-    or "last". Raises
-    PlanError for other values.
+    """Return the id of a run from a string or a report. A string may be a prefix of the id, or
+    "last". Raises PlanError for other values.
     """
     name = getattr(value, "run_id", value)
     if isinstance(name, str):
