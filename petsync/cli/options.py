@@ -23,7 +23,6 @@ from petsync._files import has_wildcards, is_in_parts, write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
 from petsync.errors import GuardError, PlanError, SheetError
-from petsync.models import WRITE
 from petsync.plan.guard import Limit
 from petsync.plan.options import PlanKeywords
 from petsync.settings import MAPPED, checked_encoding, column_named
@@ -31,8 +30,6 @@ from petsync.table.columns import COLUMNS, Column
 from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from petsync.client.loaders import Lookups
     from petsync.plan.change import Snapshot
     from petsync.plan.explain import Explanations
@@ -55,7 +52,6 @@ __all__ = [
     "as_usage_error",
     "check_page",
     "dask_option",
-    "describe_missing_write",
     "explain_round_names",
     "explain_sheet",
     "file_option",
@@ -531,14 +527,17 @@ class Selection:
         """
         if not self:
             return plan
-        known = [
+        fields = self.columns or None
+        if not self.pets:
+            return plan.select(fields=fields)
+        known = (
             (change.pet_id, pet.name)
             for change in plan.changes
             for pet in (change.before, change.after)
             if change.pet_id is not None and pet is not None and pet.name
-        ]
+        )
         ids = find_pet_ids("--only", self.pets, known, "no pet that the plan changes")
-        return plan.select(ids=ids if self.pets else None, fields=self.columns or None)
+        return plan.select(ids=ids, fields=fields)
 
 
 def select_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -735,13 +734,6 @@ def as_usage_error(reading: Mapping[str, Any]) -> Iterator[None]:
         raise click.UsageError(
             f"--column {header}={reading['mapping'][header]}: {error.message}. {error.hint}"
         ) from None
-
-
-def describe_missing_write(store: Store) -> str:
-    """Return the problem if the sign-in is known not to permit changes of pets, else ""."""
-    if not store.api.aio.session.credentials.lacks_write:
-        return ""
-    return f"the sign-in at {store.url} lacks {WRITE}, so the store would refuse every change"
 
 
 def verdict_code(plan: Plan) -> int:

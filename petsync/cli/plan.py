@@ -39,7 +39,6 @@ from petsync.cli.options import (
     as_usage_error,
     check_page,
     dask_option,
-    describe_missing_write,
     explain_sheet,
     file_option,
     find_url_of,
@@ -56,7 +55,7 @@ from petsync.cli.options import (
     verdict_code,
 )
 from petsync.cli.signals import exiting_on_signal
-from petsync.errors import GuardError, InterruptedRunError, PetsyncError, SheetError
+from petsync.errors import AuthError, GuardError, InterruptedRunError, PetsyncError, SheetError
 from petsync.profile import profile_from
 
 if TYPE_CHECKING:
@@ -419,8 +418,8 @@ def plan_command(
         plan, read = plan_from_sheet(store, sheet, compare_options, step)
         plan = selection.of(plan)
     warn_of_coverage(context, plan.coverage)
-    if plan.changes and (problem := describe_missing_write(store)):
-        context.say(f"warning: {problem}. `petsync login` requests it.", "yellow")
+    if plan.changes:
+        _warn_of_missing_write(context, store)
     save_and_print(context, plan, outputs, form, limit)
     code = verdict_code(plan)
     if code == GuardError.exit_code:
@@ -429,6 +428,13 @@ def plan_command(
     if form == "text":
         _suggest_after_plan(context, plan, read, sheet, outputs)
     return code if exit_code else 0
+
+
+def _warn_of_missing_write(context: Context, store: Store) -> None:
+    try:
+        store.api.aio.session.require_write()
+    except AuthError as error:
+        context.say(f"warning: {error.message}. {error.hint}", "yellow")
 
 
 def _suggest_after_plan(

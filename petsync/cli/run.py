@@ -36,7 +36,6 @@ from petsync.cli.options import (
     Selection,
     check_page,
     dask_option,
-    describe_missing_write,
     explain_round_names,
     file_option,
     find_url_of,
@@ -58,7 +57,7 @@ from petsync.cli.plan import (
     find_saved_plan,
     save_and_print,
 )
-from petsync.errors import AuthError, GuardError, InterruptedRunError, PetsyncError
+from petsync.errors import GuardError, InterruptedRunError, PetsyncError
 from petsync.plan.guard import UndoKeywords
 
 if TYPE_CHECKING:
@@ -321,7 +320,8 @@ def apply_command(
                 )
             plan, sheet = selection.of(read[0]), read[1]
             _check_fit(plan, sheet, results, page)
-            _require_write(store, plan)
+            if plan.changes:
+                store.api.aio.session.require_write()
             if into_sheet:
                 _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
             if not confirm_plan(context, plan, yes, limit or None):
@@ -336,15 +336,6 @@ def apply_command(
             report, error = apply_plan(context, store, plan, **pacing)
         is_listed = is_one_reader()
         return conclude(context, report, error, sheet, page, outputs=outputs, is_listed=is_listed)
-
-
-def _require_write(store: Store, plan: Plan) -> None:
-    """Raise AuthError, before anything is sent, if the sign-in must not make the plan's changes."""
-    if plan.changes and (problem := describe_missing_write(store)):
-        raise AuthError(
-            f"{problem}; nothing was sent",
-            hint="`petsync login` requests it; `petsync whoami` shows your permissions.",
-        )
 
 
 def _offer_to_finish(
@@ -902,7 +893,8 @@ def undo_command(
             _show_undone_run(context, store, plan)
             if is_preview:
                 return _save_undo(context, plan, outputs, output_format, limit)
-            _require_write(store, plan)
+            if plan.changes:
+                store.api.aio.session.require_write()
             if not confirm_plan(context, plan, yes):
                 if not is_interactive():
                     context.suggest("undo", plan.undoes, "--yes", repeat=None, url=False)

@@ -51,6 +51,7 @@ from petsync.errors import (
     TransportError,
     UnavailableError,
 )
+from petsync.models import WRITE
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.protocol.operations import (
     Call,
@@ -473,6 +474,15 @@ class Session:
     def credentials(self) -> Credentials:
         """The credentials of the next request."""
         return self._current.credentials
+
+    def require_write(self) -> None:
+        """Raise AuthError, and send nothing, if the sign-in is known not to permit changes."""
+        if self.credentials.lacks_write:
+            raise AuthError(
+                f"the sign-in at {self.base_url} lacks {WRITE}, so the store would refuse every "
+                "change; nothing was sent",
+                hint="`petsync login` requests it; `petsync whoami` shows your permissions.",
+            )
 
     @property
     def pace(self) -> Pace:

@@ -191,6 +191,7 @@ class StoreImages:
         started = now.isoformat(timespec="microseconds")
         if not pictures.items:
             return upload.without_run(pictures, started=started)
+        session.require_write()
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         journal = await in_thread(partial(Journal.open, self.settings.state, create=True))
         await asyncio.sleep(0)  # if cancelled before this point, no run starts

@@ -545,6 +545,8 @@ class Runs:
 
     async def apply(self, plan: Plan, options: ApplyOptions, on_progress: OnProgress) -> Report:
         """Apply the plan, and return the report. Raises the same errors as AsyncStore.apply."""
+        if plan.changes:
+            self.api.session.require_write()
         target = ServiceTarget(self.api)
         await check_sentinels(plan, target)
         if isinstance(plan.changes, LongChanges):

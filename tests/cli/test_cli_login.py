@@ -21,6 +21,8 @@ import vault
 from commands import PROGRAM, Done, Shell, finished, process, shop, to
 from consenting import sent_back
 
+import petsync as ps
+from petsync.errors import AuthError
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -133,8 +135,8 @@ def test_login_where_nobody_must(shell: Shell, box: Sandbox, options: tuple[str,
 
 
 def test_sign_in_that_may_only_read(shell: Shell, guarded: Sandbox) -> None:
-    """Without write:pets plan warns, and apply refuses before it sends a change or begins a run; an
-    unknown scope is not refused.
+    """Without write:pets plan warns, and apply refuses, in Python too, before it sends a change or
+    begins a run; so does a job. An unknown scope is not refused.
     """
     names = ("--client-credentials", "--client-id", guarded.client_id, "--scope", "read:pets")
     assert shell("login", *to(guarded), *names, stdin=f"{guarded.client_secret}\n").code == 0
@@ -146,7 +148,13 @@ def test_sign_in_that_may_only_read(shell: Shell, guarded: Sandbox) -> None:
         assert done.code == 1
         assert "lacks write:pets, so the store would refuse every change" in shown(done)
         assert "nothing was sent" in shown(done)
-    assert shell("runs", "--json").json == {"runs": []}
+    with ps.connect(guarded.url) as store, pytest.raises(AuthError, match="lacks write:pets"):
+        store.apply(ps.load_plan("plan.json"))
+    job = '[jobs.pets]\nmode = "push"\nsheet = "pets.csv"\n'
+    Path("jobs.toml").write_text(f'url = "{guarded.url}"\n{job}', "utf-8")
+    done = shell("reconcile", "jobs.toml")
+    assert (done.code, "lacks write:pets" in shown(done)) == (1, True)
+    assert shell("runs", "--json").json["runs"] == []
     Path("token").write_text(guarded.token(scopes=["read:pets"]), "utf-8")
     Path("token").chmod(0o600)
     unknown = shell("apply", "plan.json", *to(guarded), "--yes", "--token-file", "token")
