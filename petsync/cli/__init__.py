@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-__all__ = ["COMPLETION_VARIABLE", "is_completing", "main"]
+__all__ = ["COMPLETION_VARIABLE", "main"]
 
 COMPLETION_VARIABLE = "_PETSYNC_COMPLETE"
 """The variable by which click recognises a request for completions."""
@@ -25,8 +25,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     before the rest of petsync is imported, because an exception during an import would print a
     traceback.
     """
-    if args is None and is_completing():
-        # The shell shows what a completion prints in the user's line.
+    if args is None and os.environ.get(COMPLETION_VARIABLE, "").endswith("_complete"):
+        # A shell asks for completions, and shows what this process prints in the user's line.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     unraisable = sys.unraisablehook
     sys.unraisablehook = _end_process
@@ -52,11 +52,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             entry.main(args)
     except KeyboardInterrupt:
         _end_process()
-
-
-def is_completing() -> bool:
-    """Return true if a shell asks for completions, and not for the script that asks for them."""
-    return os.environ.get(COMPLETION_VARIABLE, "").endswith("_complete")
 
 
 def _end_process(_: object = None) -> NoReturn:

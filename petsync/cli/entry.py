@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 from petsync import __version__
-from petsync.cli import is_completing, signals
+from petsync.cli import signals
 from petsync.cli.context import (
     INTERRUPTED,
     Context,
@@ -119,8 +119,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
                 # A command that is interrupted in its last steps has completed.
                 if code is None or not isinstance(error, KeyboardInterrupt):
                     code = exit_code(error)
-                    if not is_completing():
-                        code = _report_error(error, context, arguments)
+                    code = _report_error(error, context, arguments)
             if args is None:
                 signals.finish(code, is_interrupted=code in _INTERRUPTED_CODES)
     except KeyboardInterrupt:
