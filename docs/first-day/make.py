@@ -227,6 +227,7 @@ def staff(browser: Browser, house: House, box: Sandbox, day: Day) -> None:
         expect(review).to_contain_text("All 15 changes will be sent.")
         day.show_page(page, "staff-5-review")
         day.click(review.get_by_role("button", name="Apply..."))
+        expect(review.get_by_role("heading").first).to_be_focused()
         day.click(review.get_by_role("button", name="Send 15 changes"))
         results = page.get_by_role("link", name="Download catalogue.results.xlsx").first
         expect(results).to_be_visible()
