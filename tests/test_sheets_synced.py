@@ -16,6 +16,7 @@ from test_sheets_round_trip import CATALOGUES, as_sheet_values
 
 from petsync.errors import PlanError, SheetError
 from petsync.models import Category, Pet, Tag
+from petsync.plan.fields import normalize
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.intake import build_inbound
 from petsync.plan.options import MergeOptions
@@ -61,6 +62,14 @@ def led(path, now, known=(), **more):
     return sheet, edits_of(taken, sheet)
 
 
+def with_names(pet):
+    """Return the pet with tags without ids, unless one is empty or two have one name."""
+    names = {normalize(tag.name) for tag in pet.tags} - {""}
+    if len(names) < len(pet.tags):
+        return pet
+    return replace(pet, tags=tuple(Tag(None, tag.name) for tag in pet.tags))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a folder for all examples of one test run."""
@@ -95,7 +104,7 @@ def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, no
 @settings(max_examples=10)
 @given(catalogue=CATALOGUES)
 def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
-    """Each value of a new row reads back unchanged, with any characters."""
+    """Each value of a new row reads back unchanged, with any characters; a tag without its id."""
     path = folder / f"new{suffix}"
     write_sheet(snapshot_of([]), path, force=True)
     known = {pet.status for pet in catalogue if pet.status}
@@ -104,7 +113,8 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     sidecar_path(backup).unlink(missing_ok=True)
     sheet = read_sheet(path, known_statuses=known)
     frame = with_python_lists(sheet.rows).reset_index(drop=True)
-    meant = as_sheet_values(frame_from_pets(sorted(catalogue, key=lambda pet: pet.id)))
+    pets = sorted(map(with_names, catalogue), key=lambda pet: pet.id)
+    meant = as_sheet_values(frame_from_pets(pets))
     for name in meant:
         if name == "status":
             seen = [

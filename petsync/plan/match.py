@@ -274,7 +274,7 @@ def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
             return mask_of_lists(
                 cells.to_numpy(dtype=object), at, old.to_numpy(dtype=object), places
             )
-        result = left.differ_at(at, right, places)
+        result = left.differ_at(at, right, places, is_any_id=True)
         some = np.flatnonzero(result)
         mine, theirs = left.take(at[some]), right.take(places[some])
         # Many pets have the same tags, so each pair of lists is compared only once.

@@ -15,6 +15,7 @@ from petsync.sheets.headers import ACTION
 from petsync.sheets.xlsx.contents import OUT, cell_texts
 from petsync.table.columns import CLEAR
 from petsync.table.frame import frame_from_pets
+from petsync.table.lists import count_items
 from petsync.table.sheet import Sheet
 
 __all__ = ["Obstacle", "SheetEdits", "cells_of", "edits_of"]
@@ -85,16 +86,16 @@ def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
     """Return the edits that write the changes in `inbound` into the sheet.
 
     New rows and rows whose pet is now known get the pet's id; the action `add` or `add-another` of
-    such a row becomes `merge`. No column other than `id` is added to a sheet. If the sheet has
-    tags, but none with an id, a pet's tags are written without ids, unless two of their names are
-    equal or one is empty.
+    such a row becomes `merge`. No column other than `id` is added to a sheet. A pet's tags are
+    written without ids, unless two of their names are equal, one is empty, or the sheet has a tag
+    with an id.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [
         "id",
         *(name for name in OUT if name in sheet.columns and name not in ("id", ACTION)),
     ]
-    prepare = _without_tag_ids if _has_tags_without_ids(sheet) else _as_it_is
+    prepare = _as_it_is if _has_tag_ids(sheet) else _without_tag_ids
     pets = [prepare(each.pet) for each in inbound.edits]
     edited = _pet_texts(pets, columns, separator)
     cells: dict[int, Texts] = {
@@ -112,10 +113,10 @@ def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
     return SheetEdits(cells, added, tuple(each.row for each in inbound.removed))
 
 
-def _has_tags_without_ids(sheet: Sheet) -> bool:
-    values = sheet.rows["tags"].tolist() if "tags" in sheet.rows else []
-    tags = [tag for each in values if isinstance(each, list) for tag in each]
-    return bool(tags) and all(tag.id is None for tag in tags)
+def _has_tag_ids(sheet: Sheet) -> bool:
+    if "tags" not in sheet.rows:
+        return False
+    return any(tag.id is not None for tag in count_items(sheet.rows["tags"].array))
 
 
 def _without_tag_ids(pet: Pet) -> Pet:

@@ -24,7 +24,14 @@ from petsync.sheets.csv import escape_formula
 from petsync.sheets.files import no_address
 from petsync.sheets.results import backup_before_export
 from petsync.sheets.sidecar import write_with_sidecar
-from petsync.sheets.xlsx.contents import OUT, Contents, cell_columns, cell_texts, replace_texts
+from petsync.sheets.xlsx.contents import (
+    OUT,
+    Contents,
+    cell_columns,
+    cell_texts,
+    drop_clear_ids,
+    replace_texts,
+)
 from petsync.table.arrow import SCHEMA, TAG_IDS, PetTable, table_from_frame
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
@@ -99,12 +106,14 @@ def write_sheet(
     if chosen_base is not None:
         chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
 
+    is_own_base = base is None and isinstance(data, Snapshot)
+
     def workbook() -> bytes:
         # openpyxl is loaded only for a workbook.
         from petsync.sheets.xlsx.write import workbook_bytes
 
         contents = Contents(
-            columns=_cell_texts(data, clear),
+            columns=_cell_texts(data, clear, is_own_base=is_own_base),
             tab=tab,
             file=path.name,
             statuses=statuses,
@@ -116,8 +125,8 @@ def write_sheet(
 
     writers: dict[str, Callable[[], bytes]] = {
         ".xlsx": workbook,
-        ".csv": lambda: _csv_file(data, clear, ","),
-        ".tsv": lambda: _csv_file(data, clear, "\t"),
+        ".csv": lambda: _csv_file(data, clear, ",", is_own_base=is_own_base),
+        ".tsv": lambda: _csv_file(data, clear, "\t", is_own_base=is_own_base),
         ".json": lambda: encode_pets(pets_from_frame(_values(data))),
         ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in pets_from_frame(_values(data))),
         ".parquet": lambda: parquet_bytes(_parquet_table(data)),
@@ -174,8 +183,8 @@ def _frame(data: Any) -> pd.DataFrame:
     return frame
 
 
-def _cell_texts(data: Any, clear: str) -> Sequence[Sequence[str]]:
-    table = _arrow_table(data)
+def _cell_texts(data: Any, clear: str, *, is_own_base: bool) -> Sequence[Sequence[str]]:
+    table = _cell_table(data, is_own_base=is_own_base)
     if table is None:
         return cell_texts(_frame(data), marker=clear, empty=_empty_text(data, clear))
     return [column.to_pylist() for column in cell_columns(table, marker=clear)]
@@ -195,6 +204,14 @@ def _arrow_table(data: Any) -> pa.Table | None:
     return pets.table if isinstance(pets, PetTable) else None
 
 
+def _cell_table(data: Any, *, is_own_base: bool) -> pa.Table | None:
+    """Return the Arrow table for cells. If the pets are their own base, which has the ids of their
+    tags, the cells have only the names that are clear without them.
+    """
+    table = _arrow_table(data)
+    return table if table is None or not is_own_base else drop_clear_ids(table)
+
+
 def _parquet_table(data: Any) -> pa.Table:
     table = _arrow_table(data)
     if table is not None:
@@ -208,8 +225,8 @@ def _base_lines(base: Base | None) -> list[str]:
     return [] if base is None else [base_notice(base), *base.to_lines()]
 
 
-def _csv_file(data: Any, clear: str, delimiter: str) -> bytes:
-    table = _arrow_table(data)
+def _csv_file(data: Any, clear: str, delimiter: str, *, is_own_base: bool) -> bytes:
+    table = _cell_table(data, is_own_base=is_own_base)
     if table is not None and (content := _csv_of_table(table, clear, delimiter)) is not None:
         return content
     columns = cell_texts(

@@ -200,15 +200,20 @@ class Items:
         places = np.arange(len(self))
         return self.differ_at(places, other, places)
 
-    def differ_at(self, at: _Places, other: Items, places: _Places) -> npt.NDArray[np.bool_]:
+    def differ_at(
+        self, at: _Places, other: Items, places: _Places, *, is_any_id: bool = False
+    ) -> npt.NDArray[np.bool_]:
         """Return a mask of the lists `at` these positions that differ from the list of `other` at
-        the `places`. A missing list equals an empty one.
+        the `places`. A missing list equals an empty one. With `is_any_id`, a tag of these lists
+        that has a name but no id equals a tag of the name with any id, unless its list repeats a
+        name.
         """
         result = np.zeros(len(at), dtype=bool)
         mine, theirs = self.bounds(), other.bounds()
         columns = [(flatten(self.names), flatten(other.names))]
         if self.ids is not None and other.ids is not None:
             columns.append((flatten(self.ids), flatten(other.ids)))
+        is_free = self._find_free_ids() if is_any_id and len(columns) > 1 else None
         for part in blocks(len(at)):
             starts, sizes = _spans(mine, at[part])
             others, other_sizes = _spans(theirs, places[part])
@@ -218,10 +223,26 @@ class Items:
                 continue
             left, right = _places_in(starts, sizes), _places_in(others, sizes, mask)
             ends = np.cumsum(sizes)
-            for one, another in columns:
-                unequal = np.flatnonzero(_differ(pick(one, left), pick(another, right)))
-                mask[np.searchsorted(ends, unequal, side="right")] = True
+            for number, (one, another) in enumerate(columns):
+                is_other = _differ(pick(one, left), pick(another, right))
+                if number and is_free is not None:
+                    is_other &= ~is_free[left]
+                mask[np.searchsorted(ends, np.flatnonzero(is_other), side="right")] = True
         return result
+
+    def _find_free_ids(self) -> npt.NDArray[np.bool_] | None:
+        """Return a mask of the tags, of all lists in order, that have a name, no id, and a name
+        that is not repeated in their list; None if there are none.
+        """
+        is_free = np.array(flatten(self.ids).is_null(), dtype=bool)
+        if not is_free.any():
+            return None
+        names = flatten(self.names)
+        is_free &= np.array(pc.not_equal(names, "").fill_null(False), dtype=bool)
+        repeated = self.have_repeated()
+        if repeated.any():
+            is_free &= ~np.repeat(repeated, np.diff(self.bounds()))
+        return is_free
 
     def have(self, is_wanted: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
         """Return a mask of the lists with at least one wanted tag or URL. `is_wanted` is called

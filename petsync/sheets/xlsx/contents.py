@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from petsync.errors import SheetError
 from petsync.models import Tag
+from petsync.plan.fields import normalize
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.findings import escaped_list
 from petsync.table.arrow import TAG_IDS, frame_from_table
@@ -28,9 +30,18 @@ from petsync.table.cells import (
 )
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import plain_values
-from petsync.table.lists import find_bounds, join_items
+from petsync.table.lists import Items, encode_pairs, find_bounds, flatten, join_items
 
-__all__ = ["GUIDE", "OUT", "Contents", "cell_columns", "cell_texts", "find_plain", "replace_texts"]
+__all__ = [
+    "GUIDE",
+    "OUT",
+    "Contents",
+    "cell_columns",
+    "cell_texts",
+    "drop_clear_ids",
+    "find_plain",
+    "replace_texts",
+]
 
 
 # A table's rows as the texts of cells.
@@ -80,6 +91,34 @@ def cell_columns(
     need quotes or an escape become Python objects.
     """
     return [*_iter_columns(table.combine_chunks(), marker, separator)]
+
+
+def drop_clear_ids(table: pa.Table) -> pa.Table:
+    """Return the table without the ids of tags that their names identify: no other tag in the table
+    has the name and another id, and no other tag of the pet has the name.
+    """
+    tags = Items(*(table[name].combine_chunks() for name in ("tags", TAG_IDS)))
+    codes, pairs = encode_pairs(flatten(tags.names), flatten(tags.ids))
+    forms = [normalize(name) for name, _ in pairs]
+    numbers = defaultdict[str, set[int | None]](set)
+    for form, (_, number) in zip(forms, pairs, strict=True):
+        numbers[form].add(number)
+    is_named = [bool(form) and len(numbers[form] - {None, 0}) < 2 for form in forms]
+    is_clear = np.array(is_named, dtype=bool)[codes]
+    # Several pairs of a name, of which one at most has an id, may be in one pet.
+    is_shared = [
+        named and len(numbers[form]) > 1 for form, named in zip(forms, is_named, strict=True)
+    ]
+    if any(is_shared):
+        owners = np.repeat(np.arange(len(tags)), np.diff(tags.bounds()))
+        form_codes = pd.factorize(np.array(forms, dtype=object))[0][codes]
+        keys = pd.Series(owners * len(forms) + form_codes)
+        is_clear &= ~(keys.duplicated(keep=False).to_numpy() & np.array(is_shared)[codes])
+    ids = pc.if_else(pa.array(is_clear), pa.scalar(None, pa.int64()), flatten(tags.ids))
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(tags.bounds()), ids, mask=pa.array(tags.are_missing())
+    )
+    return table.set_column(table.schema.get_field_index(TAG_IDS), TAG_IDS, lists)
 
 
 def _iter_columns(

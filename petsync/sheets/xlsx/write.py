@@ -341,7 +341,7 @@ _COLUMNS = {
     "status": "Choose from the list in the cell.",
     "category": "Choose from the list, or type a new one.",
     "category_id": "The category's number. petsync finds the new one if you change the category.",
-    "tags": "Separated by a semicolon: friendly; small. A number before a tag (7:small) is its id.",
+    "tags": "Separated by a semicolon: friendly; small. Remove a name to remove the tag.",
     "photo_urls": "One address per line: Alt+Enter (in LibreOffice Ctrl+Enter) begins a new line.",
     "action": "What petsync should do with the row; usually blank.",
 }
