@@ -746,8 +746,7 @@ class Versions:
         """Return the versions, the oldest first; unreadable ones are skipped. Unless `is_verified`,
         the records of a base may be damaged, which takes long to find out.
         """
-        paths = sorted(self.folder.glob("*.json"))
-        found = (self._load(path, is_verified=is_verified) for path in paths)
+        found = (self._load(path, is_verified=is_verified) for path in self._paths())
         back = self._read_backup_note()
         return tuple(
             msgspec.structs.replace(each, is_back=each.number in back)
@@ -760,17 +759,15 @@ class Versions:
         has no known write and starts from the same file, it is removed; otherwise the oldest
         versions beyond the limit are removed. Raises PetsyncError.
         """
-        last = [
-            each
-            for each in self.all(is_verified=False)[-1:]
-            if each.is_state or not each.is_written
-        ]
-        sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("[0-9]*.json")}
+        last = self._load_last()
+        sizes = {int(path.stem): path.stat().st_size for path in self._paths()}
         numbered = msgspec.structs.replace(version, number=max(sizes, default=0) + 1)
         self.put(numbered)
         # For one file, the number of values that both sides agree on only increases.
-        again = [each.number for each in last if each.before == version.before]
-        self.forget(again or _select_surplus(sizes))
+        if last and last.before == version.before and (last.is_state or not last.is_written):
+            self.forget([last.number])
+        else:
+            self.forget(_select_surplus(sizes))
         return numbered
 
     def settle(self, version: Version) -> None:
@@ -778,14 +775,9 @@ class Versions:
 
         Raises PetsyncError.
         """
-        last = [
-            each
-            for each in self.all(is_verified=False)[-1:]
-            if each.is_state and not each.is_undone
-        ]
-        again = [each.number for each in last if each.before == version.before]
-        if again:
-            self.put(msgspec.structs.replace(version, number=again[0]))
+        last = self._load_last()
+        if last and last.is_state and not last.is_undone and last.before == version.before:
+            self.put(msgspec.structs.replace(version, number=last.number))
         else:
             self.keep(version)
 
@@ -852,6 +844,15 @@ class Versions:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:08}.json"
+
+    def _paths(self) -> list[Path]:
+        """Return the paths of the versions, the oldest first."""
+        return sorted(self.folder.glob("[0-9]*.json"))
+
+    def _load_last(self) -> Version | None:
+        """Return the last readable version, whose base is not verified; None if there is none."""
+        found = (self._load(path, is_verified=False) for path in reversed(self._paths()))
+        return next((each for each in found if each is not None), None)
 
     @property
     def _backup_note_path(self) -> Path:
