@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from shop import base_of, error_at, plan_of, sheet_of, sheet_saying
+from shop import base_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
 
 from petsync.errors import PlanError, SettingsError
 from petsync.models import MAX_ID, MIN_ID, Category, Pet, Tag
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.match import positions
 from petsync.plan.plan import Plan
-from petsync.sheets import read_sheet
+from petsync.sheets import read_sheet, write_sheet
 from petsync.table.frame import FEW, frame_from_pets, integers
 
 REX = Pet(id=1, name="Rex", status="sold")
@@ -293,6 +293,29 @@ def test_ids_are_found_however_far_they_lie_apart(known: list[int]) -> None:
     for times in (1, FEW):
         ids = integers(asked * times)
         assert positions(ids, pets).tolist() == expected * times
+
+
+def test_a_text_without_the_letters_of_the_store_replaces_none(tmp_path: Path) -> None:
+    """A text of the store in which a program wrote a question mark for each letter that its
+    encoding lacks is a conflict; a question mark that a person wrote is sent.
+    """
+    store = [
+        Pet(id=1, name="Čenda", status="sold", category=Category(1, "Psy"), tags=(Tag(1, "zlý"),)),
+        Pet(id=2, name="小雪", status="sold", category=Category(2, "Kočky")),
+        Pet(id=3, name="Zoë", status="sold", category=Category(2, "Kočky"), tags=(Tag(1, "zlý"),)),
+        Pet(id=4, name="Rex", status="sold", category=Category(1, "Psy")),
+    ]
+    path = tmp_path / "pets.csv"
+    snapshot = snapshot_of(store)
+    write_sheet(snapshot, path)
+    text = path.read_text("utf-8-sig")
+    for encoding in ("cp1252", "ascii"):
+        lossy = text.encode(encoding, "replace").decode(encoding)
+        path.write_text(lossy.replace("Rex", "Who?"), "utf-8")
+        plan = plan_of(store, read_sheet(path))
+        assert {each.rule for each in plan.conflicts} == {"damaged-text"}
+        assert {each.pet_id for each in plan.conflicts} == {1, 2, 3}
+        assert [(each.pet_id, each.after.name) for each in plan.changes] == [(4, "Who?")]
 
 
 def test_a_text_read_in_a_wrong_encoding_replaces_no_text_of_the_store(tmp_path: Path) -> None:

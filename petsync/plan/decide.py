@@ -24,6 +24,7 @@ from petsync.plan.fields import (
     differing_columns,
     find_filled_columns,
     find_row_columns,
+    has_lost_letters,
     is_another,
     known_id,
     normalize,
@@ -790,8 +791,9 @@ class Decisions:
         self, row: Row, fields: Sequence[Column], current: Pet | None, pet_id: int | None
     ) -> None:
         """Raise _RowConflict if the row would replace a text of the store with the same text in a
-        wrong encoding.
+        wrong encoding, or without the letters that an encoding lacks.
         """
+        self._check_lost_letters(row, fields, current, pet_id)
         for column in _TEXTS if self._damaged else ():
             undamaged = self._damaged.get((row.number, column), "") if column in fields else ""
             had = None if current is None else cell(current, column)
@@ -804,6 +806,31 @@ class Decisions:
                     f"{undamaged!r}: a program has read the text in a wrong encoding"
                 )
                 hint = f"Write {undamaged!r}, or leave the cell blank to change nothing."
+                raise _RowConflict("damaged-text", problem, hint, pet_id)
+
+    def _check_lost_letters(
+        self, row: Row, fields: Sequence[Column], current: Pet | None, pet_id: int | None
+    ) -> None:
+        found = [(column, row.values.get(column)) for column in _TEXTS if column in fields]
+        if "tags" in fields:
+            found += [("tags", tag.name) for tag in row.values.get("tags") or ()]
+        for column, text in found:
+            if not text or not ("?" in text or "\ufffd" in text):
+                continue
+            originals: list[str | None] = []
+            if column == "name" and current is not None:
+                originals = [current.name]
+            elif column == "category":
+                originals = [*self.vocabulary.categories]
+            elif column == "tags":
+                originals = [tag.name for tag in self.vocabulary.used_tags]
+            original = next((each for each in originals if has_lost_letters(text, each)), None)
+            if original is not None:
+                problem = (
+                    f"has {text!r} in {column}, and the store has {original!r}: a program has "
+                    "replaced letters that its encoding lacks"
+                )
+                hint = f"Write {original!r}, and save CSV files as UTF-8."
                 raise _RowConflict("damaged-text", problem, hint, pet_id)
 
     @cached_property

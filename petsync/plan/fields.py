@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
@@ -175,6 +176,24 @@ def fold_status(text: str | None) -> str:
 def spelling(text: str) -> str:
     """Return the common form of all spellings of a text: NFKC, case-folded, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def has_lost_letters(text: str | None, original: str | None) -> bool:
+    """Return true if the text is the original after a program could not write some of its letters
+    and put a question mark, or U+FFFD, in the place of each: `?enda` for `Čenda`.
+    """
+    found, whole = normalize(text), normalize(original)
+    if whole.isascii() or found == whole or not _LOST.search(found):
+        return False
+    letters = (
+        re.escape(letter) if letter.isascii() else rf"(?:{re.escape(letter)}|{_LOST.pattern})"
+        for letter in whole
+    )
+    return re.fullmatch("".join(letters), found) is not None
+
+
+_LOST = re.compile("[?\ufffd]")
+"""What programs write for a letter that their encoding lacks."""
 
 
 def known_id(number: int | None) -> int | None:
