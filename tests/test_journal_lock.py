@@ -100,6 +100,38 @@ def test_a_second_run_of_the_same_process_is_locked_out(state: Path) -> None:
     asyncio.run(work())
 
 
+def test_a_run_with_another_state_folder_is_locked_out(state: Path, tmp_path: Path) -> None:
+    """A second run on the same store is refused while a run of the same user with another state
+    folder works on it, and the error names that folder. A killed run leaves no lock.
+    """
+    elsewhere = tmp_path / "elsewhere"
+    with other_process(elsewhere, "first") as other:
+        assert other.answer() == "sat"
+        with pytest.raises(LockedError, match=f"another run is working on {STORE}, with") as caught:
+            asyncio.run(sat(state))
+        assert caught.value.exit_code == 6
+        assert not list(Journal.open(state, create=False).runs())
+        with other_process(state, "theirs", store="http://other.example") as third:
+            assert third.answer() == "sat"
+        other.process.send_signal(signal.SIGKILL)
+        other.process.wait()
+    asyncio.run(sat(state))
+    with other_process(elsewhere, "second") as other:
+        assert other.answer() == "sat"
+
+
+def test_of_two_runs_that_begin_at_once_in_two_folders_one_goes_on(tmp_path: Path) -> None:
+    """Of two runs that begin at the same time with different state folders, exactly one works on
+    the store.
+    """
+    for number in range(3):
+        folders = [tmp_path / f"{number}{name}" for name in "ab"]
+        with other_process(folders[0], "one") as one, other_process(folders[1], "two") as two:
+            answers = sorted([one.answer(), two.answer()])
+        assert answers[-1] == "sat"
+        assert "another run is working on" in answers[0]
+
+
 def test_runs_on_two_stores_do_not_lock_each_other_out(state: Path) -> None:
     """Two processes with runs on different stores write to one journal at the same time."""
     plan = small_plan()

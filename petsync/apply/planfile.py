@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 _PARQUET = ".parquet"
+_DOCUMENTS = (".html", ".htm", ".xlsx", ".csv", ".md", ".txt")
+"""The endings of documents for people, from which no plan can be loaded."""
 """The suffix of plan files in Parquet."""
 PLAN_KEY, _BLOCKS = b"petsync.plan", b"petsync.blocks"
 """The names of the file's metadata: the plan without its lists, and the number of row groups with
@@ -54,9 +56,15 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     """Write the plan to a file that only its owner can read, and return the path: as Parquet if the
     path ends with `.parquet`, else as JSON.
 
-    Raises PlanError if the file cannot be written.
+    Raises PlanError if the path ends as a document for people does, or the file cannot be written.
     """
     target = Path(path)
+    if target.suffix.casefold() in _DOCUMENTS:
+        raise PlanError(
+            f"{target}: a plan that can be applied is saved as .json or .parquet",
+            hint="For people, `petsync plan SHEET -o plan.html` writes a page, and -o plan.xlsx a "
+            "workbook.",
+        )
     if target.suffix.casefold() == _PARQUET:
         write_atomically(
             target, lambda file: write_long_plan(plan, file), private=True, error=PlanError

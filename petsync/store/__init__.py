@@ -168,6 +168,8 @@ def connect(
         "timeout": timeout,
     }
     settings = read_settings(arguments, environ, Path())
+    # The store keeps its journal if the program changes its working folder.
+    settings = replace(settings, state=settings.state.absolute())
     if settings.url is None and (last := used_addresses(settings.state).signed_in):
         settings = settings.with_found(last, "the last sign-in")
     given = profile if isinstance(profile, ServiceProfile) else None

@@ -10,7 +10,7 @@ from functools import wraps
 from inspect import Parameter, cleandoc, signature
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from petsync.apply.journal.rows import (
     find_run_of_plan,
     find_run_of_process,
     insert_run,
+    lock_runs,
     note_journal,
     other_journals,
     pack_plan,
@@ -65,6 +66,9 @@ from petsync.errors import PetsyncError, PlanError, StalePlanError
 from petsync.plan.lineage import RowRecord
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun, Report, RunKind
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 __all__ = ["Journal", "runs_named"]
 
@@ -308,14 +312,13 @@ class Journal:
             self._exists = True
         if kind == "apply" and payload:
             note_journal(store, self.path.parent)
-        with self._locked_transaction() as connection:
+        with self._locked_transaction(store) as (connection, files):
             if fingerprint and (used := find_run_of_plan(connection, fingerprint)) is not None:
                 raise _build_stale_error(used, undoes)
             run = msgspec.structs.replace(run, id=find_free_id(connection, run_id))
             lock = start_session(connection, store, run.id)
             insert_run(connection, run, plan=body, payload=payload)
-            in_use = mark_in_use(self.path)
-        return RunSession(run.id, Writer(self.path, connection, lock, in_use))
+        return RunSession(run.id, Writer(self.path, connection, lock, files))
 
     def resume(self, run_id: str) -> RunSession:
         """Start another session of a run; it is on disk when this returns.
@@ -325,11 +328,10 @@ class Journal:
         """
         with self._connection() as connection:
             store = read_run(connection, run_id).store
-        with self._locked_transaction() as connection:
+        with self._locked_transaction(store) as (connection, files):
             lock = start_session(connection, store, run_id)
             known = read_known_ids(connection, run_id)
-            in_use = mark_in_use(self.path)
-        return RunSession(run_id, Writer(self.path, connection, lock, in_use), known)
+        return RunSession(run_id, Writer(self.path, connection, lock, files), known)
 
     def check_free(self, store: str) -> None:
         """Raise LockedError if a process works on the store."""
@@ -344,17 +346,25 @@ class Journal:
             yield connection
 
     @contextmanager
-    def _locked_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction, and yield its connection, which stays open afterwards, unless the
-        transaction fails.
+    def _locked_transaction(
+        self, store: str
+    ) -> Iterator[tuple[sqlite3.Connection, list[BaseFileLock]]]:
+        """Run a transaction that begins a session, and yield its connection and the session's file
+        locks. Both stay afterwards, unless the transaction fails.
         """
+        files: list[BaseFileLock] = []
         with translate_errors(self.path):
             connection = connect(self.path)
             try:
                 with transaction(connection):
-                    yield connection
+                    yield connection, files
+                    # The lock in the journal comes first, because it names the other run.
+                    files += filter(None, [lock_runs(store, self.path.parent)])
+                    files.append(mark_in_use(self.path))
             except BaseException:
                 connection.close()
+                for file in files:
+                    file.release()
                 raise
 
 

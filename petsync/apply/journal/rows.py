@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from petsync._files import (
     make_private_folder,
     read_regular,
     real_path,
+    try_lock,
     user_folder,
     write_atomically,
 )
@@ -41,7 +42,7 @@ from petsync.apply.journal.schema import (
     seconds_between,
 )
 from petsync.apply.planfile import read_long_plan, write_long_plan
-from petsync.errors import PetsyncError, PlanError
+from petsync.errors import LockedError, PetsyncError, PlanError
 from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
 from petsync.plan.change import Add, Change, Delete, LongChanges, Tally, Update
@@ -67,6 +68,9 @@ from petsync.plan.report import (
     collect_results,
 )
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 __all__ = [
     "INSERT_INTENT",
     "INSERT_REPLACEMENT",
@@ -85,6 +89,7 @@ __all__ = [
     "find_run_of_process",
     "insert_run",
     "intent_row",
+    "lock_runs",
     "note_journal",
     "other_journals",
     "pack_plan",
@@ -123,6 +128,10 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 _MAX_NOTE_AGE_S = 90 * 86_400
 """Seconds for which a note is kept if its journal is missing: a drive may be connected again."""
+
+
+_TRIES, _PAUSE_S = 20, 0.05
+"""How often a run tries to lock a store, and the seconds between."""
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -165,6 +174,60 @@ def other_journals(store: str, state: Path) -> Iterator[Path]:
             yield other / NAME
 
 
+def lock_runs(store: str, state: Path) -> BaseFileLock | None:
+    """Lock the store for one run of this user, and return the lock, which lasts until it is
+    released or this process ends. The lock in the journal does this for its own state folder; this
+    one is for runs with different state folders, each of which has its own file.
+
+    Returns None if the user has no folder for locks, or if a suspended session, whose lock in the
+    journal was taken over, still has the file. Raises LockedError if a run with another state
+    folder works on the store.
+    """
+    folder = _find_notes_folder()
+    if folder is None:
+        return None
+    lock, other = None, None
+    own = folder / f"{_note_name(store)}-{_note_name(os.path.realpath(state))}.lock"
+    try:
+        make_private_folder(folder)
+        for _ in range(_TRIES):
+            # Another process that looks at the file locks it for a moment.
+            lock = lock or try_lock(own)
+            others = sorted(folder.glob(f"{_note_name(store)}-*.lock"))
+            other = next((path for path in others if path != own and _is_locked(path)), None)
+            if other is None and lock is not None:
+                return lock
+            # Of two runs that begin at the same time, one goes on.
+            if other is not None and other < own:
+                break
+            time.sleep(_PAUSE_S)
+    except OSError as error:
+        _LOG.warning(
+            "%s cannot be locked: %s. Another run on the store with another state folder is not "
+            "noticed.",
+            folder,
+            error.strerror or error,
+        )
+        return lock
+    if other is None:
+        return None
+    if lock is not None:
+        lock.release()
+    notes = [note.state for _, note in _read_notes(folder, f"{other.stem}.json")]
+    place = f"the state folder {notes[0]}" if notes else "another state folder"
+    raise LockedError(
+        f"another run is working on {store}, with {place}",
+        hint="Wait until it has ended, and make a new plan.",
+    )
+
+
+def _is_locked(path: Path) -> bool:
+    lock = try_lock(path)
+    if lock is not None:
+        lock.release()
+    return lock is None
+
+
 def _find_notes_folder() -> Path | None:
     """Return the folder for the notes; None if the user has no home folder."""
     try:
@@ -184,6 +247,7 @@ def _remove_old(folder: Path) -> None:
     for path, note in _read_notes(folder, "*.json"):
         with suppress(OSError):
             if path.stat().st_mtime < oldest and not Path(note.state, NAME).exists():
+                path.with_suffix(".lock").unlink(missing_ok=True)
                 path.unlink()
 
 

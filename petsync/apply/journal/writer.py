@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -226,10 +226,14 @@ class Writer:
     """
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: Lock, in_use: BaseFileLock
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        lock: Lock,
+        files: Sequence[BaseFileLock],
     ) -> None:
         self._path, self._connection, self._lock = path, connection, lock
-        self._in_use = in_use
+        self._locked_files = files
         self._file = path.stat()
         self._queue = _Queue()
         self._unwritten: list[_QueuedItem] = []
@@ -270,7 +274,8 @@ class Writer:
         finally:
             self._refuse_rest()
             self._connection.close()
-            self._in_use.release()
+            for file in self._locked_files:
+                file.release()
 
     def _write_group(self) -> bool:
         group, continues = self._collect_group()
