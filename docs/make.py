@@ -41,7 +41,8 @@ its rule and a suggestion. `check` groups them by rule (`Pets!C2:C241 (240 cells
 
 An **error** blocks its row: petsync sends nothing for the row, and neither changes nor deletes its
 pet. A **warning** says how petsync read a cell; the row is used. A row with the action `ignore` has
-no findings. [sheets.md](sheets.md#cells) explains how to write each cell.
+no findings. [sheets.md](sheets.md#cells) explains how to write each cell. A code that begins with
+`rule:` is that of a [rule of your own](rules.md).
 
 The codes are stable, for use in scripts. Problems that only the store can show, such as an id that
 no pet has, are [conflicts](plan.md#conflicts) of a plan.

@@ -140,6 +140,8 @@ class Settings:
     """Overrides of the profile's fields."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """petsync's column for each header of a sheet."""
+    rules: tuple[Any, ...] = ()
+    """The user's own rules for sheets and stores (`SheetRule`)."""
     auth: Mapping[str, str] = field(default_factory=dict)
     """The endpoints and the client id for signing in (AUTH)."""
     unconfirmed: bool = False

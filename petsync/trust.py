@@ -56,7 +56,7 @@ _HARMLESS = frozenset(
         *("profile", "timeout", "columns", "mode", "enabled", "tab", "files", "statuses", "tags"),
         *("delete_missing", "match_on", "on_conflict", "strict", "guard", "concurrency", "rate"),
         *("verify", "max_failures", "schedule", "on", "digest", "remind", "templates", "keep"),
-        *("format", "level"),
+        *("format", "level", "rules"),
     )
 )
 """Settings that do not change where anything is sent or written, or what is read with the user's

@@ -29,6 +29,7 @@ from petsync.plan.uploads import (
 )
 from petsync.sheets import AnnotatedCopy
 from petsync.store.async_store import AsyncStore
+from petsync.table.rules import RuleResult, SheetRule
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
 
 __all__ = [
@@ -56,7 +57,9 @@ __all__ = [
     "Rehearsal",
     "Report",
     "Result",
+    "RuleResult",
     "Sheet",
+    "SheetRule",
     "Snapshot",
     "Suggestion",
     "Summary",

@@ -20,6 +20,7 @@ from petsync.config.settings import read_settings
 from petsync.config.tools import example
 from petsync.plan.guard import Guard, Limit
 from petsync.settings import Secret, Settings
+from petsync.table.rules import SheetRule
 
 ENVIRON = {
     "SHOP_TOKEN": "t0ken-of-the-shop",
@@ -57,6 +58,13 @@ def _of_job(name: str, file: str) -> Arrives:
     return Arrives(lambda config, folder: getattr(config.jobs[0], name) == folder / file, True)
 
 
+def rule(name: str, value: Any, beside: str = 'name = "price"\ncolumns = ["Price EUR"]') -> Arrives:
+    """Return an option of the first rule of the job, with the same name."""
+    return Arrives(lambda config, _: getattr(config.jobs[0].rules[0], name), value, beside)
+
+
+CHECKED = 'columns = ["Price EUR"]\nrequired = true'
+RULE = f'name = "price"\n{CHECKED}'
 ARRIVES = {
     ("", "url"): job("url", "https://shop.example/v2"),
     ("", "profile"): job("profile", "live"),
@@ -105,6 +113,23 @@ ARRIVES = {
     ("guard", "max_add"): job("guard", Guard(max_add=Limit(500, is_share=False))),
     ("guard", "allow_empty"): job("guard", Guard(allow_empty=True)),
     ("guard", "sentinels"): job("guard", Guard(sentinels=(1001,))),
+    ("rules", "name"): rule("name", "price", CHECKED),
+    ("rules", "columns"): rule("columns", ("Price EUR",), 'name = "price"\nrequired = true'),
+    ("rules", "severity"): rule("severity", "warning", RULE),
+    ("rules", "message"): rule("message", "Ask the buyers for the price.", RULE),
+    ("rules", "enabled"): rule("enabled", False, RULE),
+    ("rules", "applies_to"): rule("applies_to", "store", RULE.replace("Price EUR", "category")),
+    ("rules", "required"): rule("required", True),
+    ("rules", "unique"): rule("unique", True),
+    ("rules", "values"): rule("values", ("cat", "dog")),
+    ("rules", "pattern"): rule("pattern", "[A-Z]{2}-[0-9]{4}"),
+    ("rules", "min_length"): rule("min_length", 2),
+    ("rules", "max_length"): rule("max_length", 40),
+    ("rules", "minimum"): rule("minimum", 0.0),
+    ("rules", "maximum"): rule("maximum", 999.99),
+    ("rules", "expression"): rule(
+        "expression", "status != 'sold' or [Price EUR] > 0", 'name = "price"'
+    ),
     ("notify", "urls"): Arrives("notify.urls", (Secret("json://hook.example/s3cret"),)),
     ("notify", "on"): Arrives("notify.on", ("failure", "recovery", "waiting")),
     ("notify", "digest"): Arrives("notify.digest", time(6, 30)),
@@ -183,6 +208,12 @@ def test_defaults_are_those_of_the_values(tmp_path: Path) -> None:
     for option, default in texts:
         if (option.table, option.name) == ("metrics", "public"):
             continue
+        if option.table == "rules":
+            assert getattr(SheetRule(name="a", columns=["b"], required=True), option.name) in (
+                toml_value(default),
+                option.name == "required",
+            )
+            continue
         beside = ARRIVES[option.table, option.name].beside
         if "folder" in beside:
             assert plain.jobs[0].files == toml_value(default)
@@ -211,6 +242,32 @@ def test_the_top_is_the_default_of_each_job(tmp_path: Path) -> None:
     assert second.service == {"media": "xml", "any_status": True}
     assert second.columns == {"Nr": "id", "Pet name": "name"}
     assert (first.line, second.line) == (10, 13)
+
+
+def test_a_rule_of_a_job_replaces_the_one_of_the_same_name(tmp_path: Path) -> None:
+    """A job has the rules of the top and its own; its own replace those with the same name."""
+    text = (
+        'url = "https://shop.example/v2"\n'
+        '[[rules]]\nname = "price"\ncolumns = ["Price"]\nminimum = 1\n'
+        '[[rules]]\nname = "owner"\ncolumns = ["Owner"]\nrequired = true\n'
+        '[jobs.a]\nmode = "push"\nsheet = "a.csv"\n'
+        '[jobs.b]\nmode = "check"\nsheet = "b.csv"\n'
+        '[[jobs.b.rules]]\nname = "Price"\ncolumns = ["Price"]\nminimum = 2\nenabled = false\n'
+    )
+    first, second = configured(tmp_path, text).jobs
+    assert [(rule.name, rule.minimum) for rule in first.rules] == [("price", 1.0), ("owner", None)]
+    assert [rule.name for rule in second.rules] == ["owner", "Price"]
+    assert (second.rules[1].minimum, second.rules[1].enabled) == (2.0, False)
+    assert [rule.name for rule in read_settings({}, {}, tmp_path).rules] == ["price", "owner"]
+
+
+def test_a_rule_has_no_variables(tmp_path: Path) -> None:
+    """`${NAME}` in a rule stays as it is: no variable reaches a finding."""
+    text = f'{JOB}[[rules]]\nname = "a"\ncolumns = ["${{HOME}}"]\nvalues = ["${{HOME}}"]\n'
+    text += 'message = "${HOME} $5"\n'
+    (made,) = configured(tmp_path, text, {"HOME": "secret"}).jobs
+    (rule,) = made.rules
+    assert (rule.columns, rule.values, rule.message) == (("${HOME}",), ("${HOME}",), "${HOME} $5")
 
 
 def test_the_environment_comes_before_the_top_and_after_the_job(tmp_path: Path) -> None:
@@ -346,6 +403,7 @@ def test_the_example_has_every_option(tmp_path: Path) -> None:
             *(("jobs", each) for each in content["jobs"].values()),
             ("guard", content["jobs"]["catalogue"]["guard"]),
             ("templates", content["notify"]["templates"]["failure"]),
+            *(("rules", each) for each in content["rules"]),
             *((name, content[name]) for name in ("notify", "report", "log", "metrics", "tracing")),
         ]
         for name in content

@@ -88,6 +88,7 @@ petsync check catalogue.xlsx
 petsync check catalogue.xlsx --annotate marked.xlsx
 petsync check catalogue.xlsx --sheet Pets --column Tiername=name --strict
 petsync check arrivals.csv --json
+petsync check arrivals.csv --rules
 """
 
 
@@ -102,6 +103,13 @@ petsync check arrivals.csv --json
 )
 @click.option("--strict", is_flag=True, help="Also end with exit code 3 for warnings.")
 @click.option(
+    "--rules",
+    "with_rules",
+    is_flag=True,
+    help="Also list the rules of your own (petsync.toml): which of them ran, how many rows each "
+    "looked at, and how many break it.",
+)
+@click.option(
     "--format", "form", type=click.Choice(("text", "json")), help="What to print.  [text]"
 )
 @click.pass_obj
@@ -111,12 +119,14 @@ def check_command(
     reading: dict[str, Any],
     marked: Path | None,
     strict: bool,
+    with_rules: bool,
     form: str | None,
 ) -> int:
     """List the mistakes in SHEET.
 
-    The mistakes are grouped by kind, each with its cell and a suggestion. The check needs no store,
-    and does not change SHEET. `petsync plan` also finds mistakes that only a comparison with the
+    The mistakes are grouped by kind, each with its cell and a suggestion. The rules of your own in
+    petsync.toml (`[[rules]]`) are checked too. The check needs no store, and does not change SHEET.
+    `petsync plan` also finds mistakes that only a comparison with the
     store shows, such as an id that no pet has.
 
     Exit codes: 0 if every row can be used, 3 if errors block rows or the sheet, 1 if the file
@@ -129,7 +139,13 @@ def check_command(
     settings = context.settings
     profile = profile_from(settings.profile, settings.service)
     with as_usage_error(reading):
-        read = ps.read_sheet(sheet, defaults=settings.columns, statuses=profile.statuses, **reading)
+        read = ps.read_sheet(
+            sheet,
+            defaults=settings.columns,
+            statuses=profile.statuses,
+            rules=settings.rules,
+            **reading,
+        )
     if context.as_json or form == "json":
         from petsync.report.json import findings_json
 
@@ -137,7 +153,7 @@ def check_command(
     else:
         from petsync.report.views.sheet import sheet_view
 
-        context.show_view(sheet_view(read, limit=5))
+        context.show_view(sheet_view(read, limit=5, with_rules=with_rules))
     if marked is not None:
         # An earlier copy may have been edited by hand.
         _annotate(context, read, find_free_path(marked))

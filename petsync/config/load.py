@@ -35,6 +35,7 @@ from petsync.config.values import VARIABLE
 from petsync.errors import ConfigurationError
 from petsync.profile import ServiceProfile, profile_from
 from petsync.settings import OF_THE_URL, HiddenEnvironment, Secret, find_nearest, is_same, read_file
+from petsync.table.rules import merge_rules
 from petsync.trust import is_confirmed
 
 __all__ = ["ENVIRONMENT_TOO", "NEEDS", "READ", "SOURCES", "load", "timetable"]
@@ -272,6 +273,7 @@ def _merge_tables(
     mapped = own.columns
     others = {h: column for h, column in top.columns.items() if column not in mapped.values()}
     joined["columns"] = {**others, **mapped}
+    joined["rules"] = merge_rules(top.rules, own.rules)
     if credentials is None and "auth" in joined:
         # The sign-in server of another store must not get this store's secrets.
         joined["auth"] = {}
@@ -390,6 +392,15 @@ def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
             "rows of a folder or a pattern cannot be matched without the name",
             'Write match_on = ["name"], or remove it.',
         )
+    for rule in draft.job.rules:
+        if rule.enabled and rule.applies_to == "sheet" and not rule.is_per_row:
+            yield draft.mistake(
+                "rules",
+                f"the rule {rule.name!r} needs all rows at once, but a folder or a pattern is "
+                "compared in parts",
+                f'Switch it off for this job: [[jobs.{draft.name}.rules]] with name = "{rule.name}"'
+                ", unique = true, its columns, and enabled = false.",
+            )
 
 
 def _endings(draft: _Draft) -> Iterator[ConfigMistake]:

@@ -38,8 +38,10 @@ from petsync.config.values import (
     Listed,
     Listen,
     Maximum,
+    Number,
     PetIds,
     Plain,
+    Plains,
     Rate,
     Seconds,
     Secrets,
@@ -57,6 +59,7 @@ from petsync.plan.rounds import MODES, Mode
 from petsync.profile import PROFILES, ServiceProfile
 from petsync.settings import AUTH, HiddenEnvironment, Secret
 from petsync.table.columns import Column
+from petsync.table.rules import Severity, SheetRule, Side
 
 __all__ = [
     "EVENTS",
@@ -235,6 +238,83 @@ _Format = Literal["text", "json"]
 _Level = Literal["debug", "info", "warning", "error"]
 
 
+class RuleOptions(Table, title="[rules]"):
+    """A rule of your own for the rows of a sheet, or for the pets of the store (rules.md)."""
+
+    name: Plain = option(
+        "The name: letters, digits, `.`, `-` and `_`. Findings have the code `rule:NAME`.",
+        '"price"',
+        ...,
+        also="id code rule title",
+    )
+    columns: Plains = option(
+        "The columns to check, by name or header. Of an expression: those to which findings point.",
+        '["Price EUR"]',
+        (),
+        usual="",
+        also="column headers fields field",
+    )
+    severity: Annotated[Severity, choice(*get_args(Severity))] = option(
+        "An `error` keeps its row out of the plan; a `warning` does not.",
+        '"warning"',
+        "error",
+        also="level",
+    )
+    message: Plain = option(
+        "The problem in your words.",
+        '"Ask the buyers for the price."',
+        "",
+        usual="petsync's own",
+        also="text problem description",
+    )
+    enabled: Flag = option("Whether the rule is applied.", "false", True, also="active disabled")
+    applies_to: Annotated[Side, choice(*get_args(Side))] = option(
+        "`sheet`: the rows of the sheet. `store`: the pets in the store; a plan and a round report"
+        " those that break the rule.",
+        '"store"',
+        "sheet",
+        also="side target",
+    )
+    required: Flag = option("No cell may be blank.", "true", False, also="not_blank nullable")
+    unique: Flag = option(
+        "No two rows may have the same values in all these columns together.",
+        "true",
+        False,
+        also="distinct",
+    )
+    values: Plains = option(
+        "The permitted values, or items of a list.",
+        '["cat", "dog"]',
+        (),
+        usual="",
+        also="allowed allowed_values isin in choices enum",
+    )
+    pattern: Plain = option(
+        "A regular expression (RE2) that the whole value, or each item of a list, must match.",
+        "'[A-Z]{2}-[0-9]{4}'",
+        "",
+        also="regex regexp match matches",
+    )
+    min_length: Annotated[int, whole_number(0)] | None = option(
+        "The minimum number of characters, or of items of a list.", "2", also="length minlength"
+    )
+    max_length: Annotated[int, whole_number(0)] | None = option(
+        "The maximum number of characters, or of items of a list.", "40", also="maxlength"
+    )
+    minimum: Number | None = option("The least number.", "0", also="min ge gt")
+    maximum: Number | None = option("The greatest number.", "999.99", also="max le lt")
+    expression: Plain = option(
+        "A condition on each row; it must not be false.",
+        "\"status != 'sold' or [Price EUR] > 0\"",
+        "",
+        also="condition check expr formula",
+    )
+
+
+def _make_rule(table: Table) -> SheetRule:
+    return SheetRule(**given(table))
+
+
 class StoreOptions(Table):
     """The options that both the top and a job have."""
 
@@ -270,6 +350,7 @@ class StoreOptions(Table):
         {},
         usual="",
     )
+    rules: tuple[Annotated[SheetRule, Inner(RuleOptions, _make_rule)], ...] = ()
 
 
 class TopOptions(StoreOptions):
@@ -612,6 +693,7 @@ TABLES: Mapping[str, type[Table]] = {
     "": TopOptions,
     "jobs": JobOptions,
     "guard": GuardOptions,
+    "rules": RuleOptions,
     "notify": Notify,
     "templates": Template,
     "report": ReportOptions,
@@ -620,7 +702,9 @@ TABLES: Mapping[str, type[Table]] = {
     "tracing": Tracing,
 }
 INHERITED: Mapping[str, str] = {
-    name: "added to the top-level ones" if name in ("service", "columns") else "the top-level value"
+    name: "added to the top-level ones"
+    if name in ("service", "columns", "rules")
+    else "the top-level value"
     for name in StoreOptions.model_fields
 }
 """Top-level options that a job may override, with the text for the job's default."""

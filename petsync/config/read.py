@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -31,6 +30,7 @@ from petsync.config.syntax import KeyPath, encoding, line_of, lines_of, problem
 from petsync.config.values import VARIABLE, Kind, MisfitError, format_value
 from petsync.errors import ConfigurationError, Problem, SettingsError
 from petsync.settings import Secret, as_written, expand_variables, find_nearest, read_file
+from petsync.table.rules import RuleError, find_repeated
 from petsync.trust import SECRETS, names_in
 
 __all__ = ["ConfigMistake", "Document", "Reader", "read_document", "read_top", "refuse"]
@@ -42,6 +42,8 @@ _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
 no other server gets the value.
 """
 _MAX_PASSES = 5
+_RULE = re.compile(r"rules\[([0-9]+)\]")
+_VALID_RULE = {"name": "valid", "columns": ["name"], "required": True}
 _PAGES = {"service": "docs/profiles.md", "auth": "docs/sign-in.md"}
 """The pages that explain the keys of tables whose options are not in config/model.py."""
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
@@ -102,16 +104,41 @@ class Reader:
         content = deepcopy(dict(raw))
         for _ in range(_MAX_PASSES):
             try:
-                return model.model_validate(content, context=self)
+                table = model.model_validate(content, context=self)
             except ValidationError as error:
                 for each in error.errors(include_url=False, include_input=False):
-                    path = tuple(map(str, takewhile(_is_key, each["loc"])))
+                    path = _path_of(each["loc"])
+                    cause = each.get("ctx", {}).get("error")
+                    if isinstance(cause, RuleError):
+                        self._note_rule(path, cause, content)
+                        continue
                     # If the key itself is invalid, pydantic adds "[key]" to the path.
                     is_key = path[-1] == "[key]" and _look_up(raw, path) is None
                     path = path[:-1] if is_key else path
                     self._note(each, path, raw, is_key=is_key)
                     self._leave_out(path, content)
+            else:
+                self._note_repeated_rules(raw)
+                return table
         raise AssertionError("an invalid option cannot be left out")
+
+    def _note_rule(self, path: KeyPath, error: RuleError, content: dict[str, Any]) -> None:
+        for key, message, hint in error.problems:
+            self._tell((*path, key) if key else path, message, hint)
+        self._leave_out(path, content)
+
+    def _note_repeated_rules(self, raw: Mapping[str, Any]) -> None:
+        jobs = raw["jobs"] if isinstance(raw.get("jobs"), dict) else {}
+        paths: list[KeyPath] = [("rules",), *(("jobs", name, "rules") for name in jobs)]
+        for path in paths:
+            rules = _look_up(raw, path)
+            names = [
+                str(each.get("name", n)) if isinstance(each, dict) else str(n)
+                for n, each in enumerate(rules if isinstance(rules, list) else ())
+            ]
+            for at in find_repeated(names):
+                key = (*path[:-1], f"rules[{at + 1}]", "name")
+                self._tell(key, f"two rules have the name {names[at]!r}", "Rename one of them.")
 
     def as_written(self, text: str) -> str:
         """Return the text with `${NAME}` instead of the variables' values."""
@@ -166,7 +193,14 @@ class Reader:
         self.found += [mistake] if mistake not in self.found else []
 
     def _leave_out(self, path: KeyPath, content: dict[str, Any]) -> None:
-        """Remove an invalid value; a required option gets its example."""
+        """Remove an invalid value; a required option gets its example. A valid rule replaces an
+        invalid one.
+        """
+        at = next((n for n, key in enumerate(path) if _RULE.fullmatch(key)), None)
+        if at is not None:
+            _look_up(content, path[: at + 1]).clear()
+            _look_up(content, path[: at + 1]).update(_VALID_RULE)
+            return
         table = _look_up(content, path[:-1])
         option = _option_at(path)
         if isinstance(table, dict) and option is not None and option.is_required:
@@ -195,7 +229,8 @@ class Reader:
         elif isinstance(cause, _OpenSecretError):
             self._note_open_secret(path, option, _look_up(raw, path))
         elif isinstance(cause, MisfitError):
-            self._note_misfit(path, option, cause, _look_up(raw, path), error["loc"][len(path) :])
+            index = error["loc"][len(_parts_of(path)) :]
+            self._note_misfit(path, option, cause, _look_up(raw, path), index)
         elif isinstance(cause, SettingsError):
             is_unset = self._is_partial and isinstance(cause, _UnsetError)
             if not is_unset or option.name == "schedule":
@@ -267,6 +302,11 @@ class Reader:
 
     def _note_no_table(self, path: KeyPath, value: object) -> None:
         option, key = _option_at(path), path[-1]
+        if _RULE.fullmatch(key) or key == "rules":
+            header = _header_of("rules", path)
+            advice = f"Write [{header}] above the options of each rule."
+            self._tell(path, f"is {_kind_of(value)}, and must be a list of tables", advice)
+            return
         named = {("jobs",): "jobs", ("notify", "templates"): "templates"}.get(path[:-1])
         if named is not None and key in options_of(named):
             header = TABLES[named].header()
@@ -319,12 +359,35 @@ class Reader:
             self._tell(path, "there is no such option", advice)
 
 
-def _is_key(part: int | str) -> bool:
-    return isinstance(part, str)
+def _path_of(places: tuple[int | str, ...]) -> KeyPath:
+    """Return the path of the key at a place of pydantic's. A rule is one key, such as `rules[2]`;
+    the path ends before the position in another list.
+    """
+    path: list[str] = []
+    for part in places:
+        if isinstance(part, str):
+            path.append(part)
+        elif path and path[-1] == "rules":
+            path[-1] = f"rules[{part + 1}]"
+        else:
+            break
+    return tuple(path)
+
+
+def _parts_of(path: KeyPath) -> list[int | str]:
+    """Return the path with the position of a rule as an item of its own, counted from 0."""
+    parts: list[int | str] = []
+    for key in path:
+        rule = _RULE.fullmatch(key)
+        parts += ["rules", int(rule[1]) - 1] if rule else [key]
+    return parts
 
 
 def _locate(path: KeyPath) -> tuple[str, KeyPath]:
     """Return the name of the table that a key is in, and the path of the key inside it."""
+    at = next((n for n, key in enumerate(path) if _RULE.fullmatch(key)), None)
+    if at is not None and len(path) > at + 1:
+        return "rules", path[at + 1 :]
     if path[:1] == ("jobs",) and len(path) > 2:
         is_guard = path[2] == "guard" and len(path) > 3
         return ("guard", path[3:]) if is_guard else ("jobs", path[2:])
@@ -354,13 +417,19 @@ def _header_of(table: str, path: KeyPath) -> str:
     job's name in place of NAME.
     """
     header = TABLES[table].header()
+    if table == "rules" and path[:1] == ("jobs",) and path[1:]:
+        return f"[jobs.{path[1]}.rules]"
     return header.replace("NAME", path[1]) if path[:1] == ("jobs",) and path[1:] else header
 
 
 def _look_up(content: Any, path: KeyPath) -> Any:
     """Return the value at the path, None if there is none."""
-    for key in path:
-        content = content.get(key) if isinstance(content, dict) else None
+    for key in _parts_of(path):
+        if isinstance(key, int):
+            is_there = isinstance(content, list) and key < len(content)
+            content = content[key] if is_there else None
+        else:
+            content = content.get(key) if isinstance(content, dict) else None
     return content
 
 

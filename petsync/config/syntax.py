@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,13 +41,18 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     """Return the line of each key path of a valid TOML document."""
     found: dict[KeyPath, int] = {(): 1}
     table: KeyPath = ()
+    items: Counter[KeyPath] = Counter()
     for number, statement in statements(text):
         content = _parse_toml(statement) or {}
         if statement.lstrip().startswith("["):
             table = max(_paths(content, ()), key=len, default=())
-            new: Iterator[KeyPath] = (table[:size] for size in range(1, len(table) + 1))
+            new = [table[:size] for size in range(1, len(table) + 1)]
+            if statement.lstrip().startswith("[["):
+                items[table] += 1
+                table = (*table[:-1], f"{table[-1]}[{items[table]}]")
+                new.append(table)
         else:
-            new = _paths(content, table)
+            new = [*_paths(content, table)]
         for path in new:
             found.setdefault(path, number)
     return found
@@ -61,9 +67,14 @@ def _paths(content: Mapping[str, Any], table: KeyPath) -> Iterator[KeyPath]:
     for key, value in content.items():
         path = (*table, key)
         yield path
-        inner = value[-1] if isinstance(value, list) and value else value
-        if isinstance(inner, dict):
-            yield from _paths(inner, path)
+        if isinstance(value, dict):
+            yield from _paths(value, path)
+        elif isinstance(value, list):
+            for at, item in enumerate(value, 1):
+                if isinstance(item, dict) and item:
+                    place = (*table, f"{key}[{at}]")
+                    yield place
+                    yield from _paths(item, place)
 
 
 def _parse_toml(text: str) -> dict[str, Any] | None:

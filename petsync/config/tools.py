@@ -99,6 +99,7 @@ def _describe_job(
     yield "deletions", "are synced too" if job.delete_missing else "are not synced"
     yield "conflicts", _CONFLICTS[job.on_conflict] if job.mode == "two-way" else ""
     yield "guard", _guard(job.guard) if job.mode != "check" else ""
+    yield "rules", ", ".join(rule.name for rule in job.rules if rule.enabled)
     yield "when", _when(job, now)
 
 
@@ -210,6 +211,7 @@ def _job_data(job: Job, address: str) -> dict[str, Any]:
             "sentinels": list(guard.sentinels),
         },
         "schedule": job.schedule or None,
+        "rules": [rule.name for rule in job.rules if rule.enabled],
     }
 
 
@@ -244,6 +246,8 @@ class _Job:
     guard: bool = False
 
 
+_INHERITED_OPTIONS = tuple(name for name in INHERITED if name in options_of(""))
+
 _JOBS = (
     _Job(
         name="catalogue",
@@ -260,7 +264,7 @@ _JOBS = (
     _Job(
         name="arrivals",
         meaning="Another job: push all sheets of a folder to another store.",
-        options=("mode", "folder", "files", *INHERITED, "api_key"),
+        options=("mode", "folder", "files", *_INHERITED_OPTIONS, "api_key"),
         values={"mode": '"push"', "url": '"https://branch.example/v2"'},
     ),
     _Job(
@@ -290,8 +294,9 @@ def example(url: str = "") -> str:
     parts = [_HEAD, *_options(options_of("").values(), explained, on=values, values=values)]
     for job in _JOBS:
         parts += _example_job(job, explained)
+    parts += _example_rules(explained)
     for name, table in TABLES.items():
-        if name not in ("", "jobs", "guard"):
+        if name not in ("", "jobs", "guard", "rules"):
             header = table.header().replace("EVENT", "failure")
             parts.append(f"\n{_comment(table.__doc__ or '')}#[{header}]\n")
             parts += _options(options_of(name).values(), set())
@@ -307,6 +312,30 @@ def _example_job(job: _Job, explained: set[str]) -> Iterator[str]:
     if job.guard:
         yield f"\n{_comment(TABLES['guard'].__doc__ or '')}#[jobs.{job.name}.guard]\n"
         yield from _options(options_of("guard").values(), explained)
+
+
+_RULES = (
+    ("name", "columns", "minimum", "maximum", "severity", "message", "enabled"),
+    ("name", "columns", "required"),
+    ("name", "columns", "unique"),
+    ("name", "columns", "values", "applies_to"),
+    ("name", "columns", "pattern"),
+    ("name", "columns", "min_length", "max_length"),
+    ("name", "expression"),
+)
+"""The options of each rule in the example: a rule checks one thing."""
+
+
+def _example_rules(explained: set[str]) -> Iterator[str]:
+    options = options_of("rules")
+    yield f"\n{_comment(TABLES['rules'].__doc__ or '')}"
+    for names in _RULES:
+        name = next(each for each in names if each not in ("name", "columns"))
+        values = {"name": f'"{name.replace("_", "-")}"'}
+        if "applies_to" in names:
+            values["columns"] = '["category"]'
+        yield f"#[{TABLES['rules'].header()}]\n"
+        yield from _options([options[each] for each in names], explained, values=values)
 
 
 def _options(

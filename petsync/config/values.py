@@ -57,8 +57,10 @@ __all__ = [
     "Listen",
     "Maximum",
     "MisfitError",
+    "Number",
     "PetIds",
     "Plain",
+    "Plains",
     "Rate",
     "Seconds",
     "SecretText",
@@ -444,6 +446,16 @@ Text = Annotated[str, custom("text", _text, _STRING)]
 Plain = Annotated[str, custom("text", _text, _STRING, is_filled=False)]
 Flag = Annotated[bool, FLAG]
 Seconds = Annotated[float, _SECONDS]
+Number = Annotated[
+    float,
+    Kind(
+        words="a number",
+        core=core_schema.float_schema(strict=True, allow_inf_nan=False),
+        instead=lambda value: (
+            str(value) if re.fullmatch(r"-?\d{1,15}(\.\d{1,9})?", str(value)) else ""
+        ),
+    ),
+]
 Url = Annotated[str, custom("an address", _url, _STRING, hides="address")]
 AuthText = Annotated[str, custom("an address", _auth, _STRING)]
 Encoding = Annotated[str, custom("the name of an encoding", _encoding, _STRING)]
@@ -507,6 +519,7 @@ SecretText = Annotated[
 ]
 Database = Annotated[Secret, custom("an SQLAlchemy URL", _masked_database, _STRING, hides="part")]
 Texts = Annotated[tuple[Text, ...], Listed(words="a list of text")]
+Plains = Annotated[tuple[Plain, ...], Listed(words="a list of text")]
 Hosts = Annotated[tuple[Text, ...], Listed(words="a list of hosts", least=0)]
 PetIds = Annotated[tuple[Annotated[int, _PET_ID], ...], Listed(words="a list of pets' ids")]
 Secrets = Annotated[tuple[SecretText, ...], Listed(words="a list of ${NAME}", hides="whole")]

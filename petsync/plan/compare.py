@@ -29,6 +29,7 @@ from petsync.plan import match
 from petsync.plan.base import categories_of, restore_missing_columns
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
 from petsync.plan.decide import Decisions, SheetComparison
+from petsync.plan.drift import iter_drift_notes
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -395,7 +396,7 @@ def has_ids(sheet: Sheet) -> bool:
         named
         or sheet.agreeing > 0
         or bool(sheet.blocked_ids)
-        or any(p.column == "id" for p in sheet.problems)
+        or any(p.column == "id" and not p.is_own for p in sheet.problems)
     )
 
 
@@ -1943,6 +1944,9 @@ def _build_plan(
             *([moved.note] if moved.note else describe_exchanged(edited, sheet, before)),
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),
             *notes_of(conflicts),
+            *iter_drift_notes(
+                sheet.store_rules, snapshot.rows, changes, is_partial=snapshot.left_out > 0
+            ),
             *_iter_correction_notes(sheet),
         ),
         coverage=snapshot.coverage,
@@ -2175,10 +2179,7 @@ def _order(change: Change) -> int:
 
 
 def _collect_blocked_rows(sheet: Sheet, sides: Alignment) -> tuple[Blocked, ...]:
-    errors: dict[int, list[Finding]] = defaultdict(list)
-    for finding in sheet.problems:
-        if finding.severity == "error":
-            errors[finding.row].append(finding)
+    errors = sheet.errors_by_row
     names = sides.names(sheet.blocked_pets.values())
     return tuple(_blocked_row(sheet, row, errors[row], names) for row in sheet.blocked)
 

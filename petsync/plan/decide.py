@@ -1124,6 +1124,7 @@ def _find_untrusted_ids(sheet: Sheet) -> list[str]:
         finding.address
         for finding in sheet.problems
         if finding.column == "id"
+        and not finding.is_own
         and (finding.severity == "error" or finding.rule == "duplicate-row")
     ]
     rows = {finding.row for finding in sheet.problems if finding.address in set(findings)}

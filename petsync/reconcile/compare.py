@@ -26,6 +26,7 @@ from petsync.plan.base import (
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
 from petsync.plan.compare import Decided, compare
+from petsync.plan.drift import find_drift, iter_drift_notes
 from petsync.plan.fields import cell, content, differing_columns, normalize
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound, mask_in_scope, why_kept
@@ -803,6 +804,7 @@ class Differences:
         """Return all differences."""
         found = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
         found += self._unnamed_pets(found)
+        found += self._drift()
         columns = [*self._columns()]
         first = [each for each in columns if each.kind != "note"]
         return (*first, *found, *self._rest(found), *(columns if not first else ()))
@@ -898,6 +900,28 @@ class Differences:
                 hint=hint,
             )
         yield from self.comparison.inbound.notes
+
+    def _drift(self) -> Iterator[Difference]:
+        """Yield the pets of the store that break rules of the user's own. A pet that no row names
+        is reported with the first sheet of a folder.
+        """
+        rules, named = self.comparison.sheet.store_rules, self.comparison.row_comparison.named
+        changes = self.comparison.plan.changes if self.job.mode in ("push", "two-way") else ()
+        pets = self.comparison.snapshot.rows
+        if self.comparison.snapshot.left_out:
+            notes = iter_drift_notes(rules, pets, (), is_partial=True)
+            yield from (Difference(kind="note", problem=note) for note in notes)
+            return
+        for drift in find_drift(rules, pets, changes):
+            ids = [each for each in drift.ids if self.is_first or each in named]
+            for pet in pets_of(ids, pets):
+                yield Difference(
+                    kind="note",
+                    problem=drift.problem,
+                    pet_id=pet.id,
+                    name=pet.name or "",
+                    hint="Correct the pet in the store, or the rule.",
+                )
 
     def _unnamed_pets(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Yield the pets of the store that no row names and that are not in `found`.

@@ -65,6 +65,7 @@ def connect_store(job: Job, state: Path) -> Store:
         timeout=job.timeout,
         service=job.service,
         columns=job.columns,
+        rules=job.rules,
         auth=job.auth,
     )
     return store_of(settings)
@@ -188,6 +189,7 @@ class Source:
             statuses=store.api.aio.session.profile.statuses,
             known_statuses=known_statuses,
             first=1,
+            rules=self.job.rules,
         )
         return replace(sheet, source=self.name)
 

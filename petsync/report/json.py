@@ -77,10 +77,11 @@ def report_values(report: Report) -> dict[str, Any]:
 
 
 def findings_json(sheet: Sheet) -> bytes:
-    """Return the findings as one JSON object: `source, tab, rows, blocked, errors, warnings`, and
-    `findings`, each with the fields of `Finding`.
+    """Return the findings as one JSON object: `source, tab, rows, blocked, errors, warnings`,
+    `findings`, each with the fields of `Finding`, and `rules`, each with those of `RuleResult`.
 
-    `rows` is the number of usable rows; `blocked` has the numbers of the rows that cannot be used.
+    `rows` is the number of usable rows; `blocked` has the numbers of the rows that cannot be used;
+    `rules` are the user's own.
     """
     return _json_report(
         {
@@ -91,6 +92,7 @@ def findings_json(sheet: Sheet) -> bytes:
             "errors": sheet.errors,
             "warnings": len(sheet.problems) - sheet.errors,
             "findings": sheet.problems,
+            "rules": sheet.rules,
         }
     )
 

@@ -106,6 +106,8 @@ class PartFiles:
     """Returns the sheet of rows, with its findings, if these statuses are known. None if the rows
     were validated before.
     """
+    has_rules: bool = False
+    """Whether each row must be validated with all its columns, for rules of the user's own."""
     most: int
     """The maximum number of rows that agree and have warnings, but are compared as a whole."""
     most_unnamed: int
@@ -321,13 +323,15 @@ def _find_faulty(
     at = np.flatnonzero(agrees)
     if files.validate is None:
         return at[:0], 0
-    near = places[at]
-    odd = {column: _are_odd(pets, column)[near] for column in files.columns if column != ACTION}
-    at = at[np.logical_or.reduce([*odd.values()])]
+    headers = {*rows.column_names} - {ROW, ORDER, KEY}
+    if not files.has_rules:
+        near = places[at]
+        odd = {column: _are_odd(pets, column)[near] for column in files.columns if column != ACTION}
+        at = at[np.logical_or.reduce([*odd.values()])]
+        headers = {files.columns[c] for c, mask in odd.items() if c == "id" or mask.any()}
     if not len(at):
         return at, 0
-    headers = {files.columns[c] for c, mask in odd.items() if c == "id" or mask.any()}
-    cells = rows.select([*headers, ROW, ORDER, KEY]).take(pa.array(at))
+    cells = rows.select([*sorted(headers), ROW, ORDER, KEY]).take(pa.array(at))
     sheet = files.validate(cells, _find_statuses(pets))
     blocked = {*sheet.blocked}
     warned = {each.row for each in sheet.problems if each.row not in (sheet.header_row, *blocked)}

@@ -428,6 +428,7 @@ class _ParquetFiles(SheetFiles):
             numbers=rest.rows[ROW].to_numpy(),
             files=self.names,
             source=self.source,
+            rules=self.options.rules,
         )
 
 
@@ -590,7 +591,8 @@ class _CellFiles(SheetFiles):
         options, columns = self.options, present_headers(self.options.columns, self.header)
         known = frozenset([*options.known_statuses, *statuses])
         given = (options.statuses, known)
-        sheet = validate_grid(grid, Origin(self.source), columns, given, options.clear, base)
+        origin, rules = Origin(self.source), options.rules
+        sheet = validate_grid(grid, origin, columns, given, options.clear, base, rules=rules)
         return replace(sheet, mapping=columns, encoding=options.encoding or "")
 
     def read(self, rest: Rest) -> Sheet:

@@ -51,6 +51,7 @@ from petsync.sheets.validate.columns import (
     positions,
 )
 from petsync.sheets.validate.findings import Note, Notes, escaped_list
+from petsync.sheets.validate.own import Checked, OwnRules, findings_rule
 from petsync.sheets.validate.rows import (
     find_copies,
     note_non_data,
@@ -72,8 +73,9 @@ from petsync.table.cells import (
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, texts, unique_texts
-from petsync.table.lists import Items, flatten, lists_of
+from petsync.table.lists import Items, flatten, lists_of, with_python_lists
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
+from petsync.table.rules import SheetRule, rule_code
 from petsync.table.sheet import Correction, Sheet, frame_of, rows_of
 
 __all__ = [
@@ -364,7 +366,10 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
         heads = grid.heads
         # Release the bytes, which may be many.
         del source, digest
-        sheet = validate_grid(grid, origin, columns, (options.statuses, known), options.clear, base)
+        statuses = options.statuses, known
+        sheet = validate_grid(
+            grid, origin, columns, statuses, options.clear, base, rules=options.rules
+        )
     # Arrow keeps freed memory for itself, which the comparison would need in addition.
     del grid
     pa.default_memory_pool().release_unused()
@@ -418,14 +423,16 @@ def validate_grid(
     statuses: tuple[Sequence[str], Collection[str]],
     clear: str = CLEAR,
     base: Base | None = None,
+    *,
+    rules: Sequence[SheetRule] = (),
 ) -> Sheet:
     """Return the sheet of a grid, with its findings. `statuses` is a pair: the usual statuses and
-    the further valid ones. `base` is the base of the file.
+    the further valid ones. `base` is the base of the file, `rules` are the user's own.
     """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
-    reading = _SheetReader(
-        grid, headers, Notes(grid, {**headers.others, **headers.columns}), clear, base
-    )
+    own = {rule_code(rule): findings_rule(rule) for rule in rules}
+    notes = Notes(grid, {**headers.others, **headers.columns}, own)
+    reading = _SheetReader(grid, headers, notes, clear, base, rules)
     reading.validate(*statuses)
     sheet = reading.sheet(origin)
     if all(problem.rule != "unknown-status" for problem in sheet.problems):
@@ -433,7 +440,8 @@ def validate_grid(
     usual, known = statuses
 
     def validate_again(more: Collection[str]) -> Sheet:
-        return validate_grid(grid, origin, mapping, (usual, {*known, *more}), clear, base)
+        statuses = usual, {*known, *more}
+        return validate_grid(grid, origin, mapping, statuses, clear, base, rules=rules)
 
     return replace(sheet, validate_again=validate_again)
 
@@ -475,10 +483,12 @@ class _SheetReader:
     notes: Notes
     clear: str
     base: Base | None
+    rules: Sequence[SheetRule] = ()
     values: dict[str, Any] = field(default_factory=dict)
     cleared: dict[str, Bools] = field(default_factory=dict)
     blank: dict[str, Bools] = field(default_factory=dict)
     repeats: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    checked: Checked = field(default_factory=Checked)
 
     def validate(self, statuses: Sequence[str], known: Collection[str]) -> None:
         """Validate every cell, then the rows, then the whole sheet."""
@@ -524,6 +534,8 @@ class _SheetReader:
     def sheet(self, origin: Origin) -> Sheet:
         """Return the validated sheet."""
         blocked = self.notes.find_blocked()
+        if self.checked.blocked is not None:
+            blocked |= self.checked.blocked
         keep = np.flatnonzero(~blocked & ~self.repeats)
         index = pd.Index(self.grid.rows[keep], name="row")
         has_id = np.asarray(~self._ids().isna())
@@ -547,6 +559,8 @@ class _SheetReader:
             files=tuple(self.grid.files),
             digest=origin.digest,
             corrections=tuple(self.grid.corrections),
+            rules=self.checked.results,
+            given_rules=tuple(self.rules),
         )
 
     def _validate_column(self, name: str, validate: Any) -> None:
@@ -578,7 +592,7 @@ class _SheetReader:
             self.notes.add_all(positions(self.cleared["id"]), "id", note)
         self._note_categories()
         self._note_incomplete_adds()
-        note_non_data(self.grid, self.headers, self.notes)
+        non_data = note_non_data(self.grid, self.headers, self.notes)
         if ignored.any():
             self.notes.forget(set(positions(ignored)))
         columns = self.headers.columns
@@ -587,6 +601,33 @@ class _SheetReader:
             self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.find_blocked()
         )
         note_repeated(self.grid, columns, without_id, ~ignored, self.notes)
+        if self.rules:
+            active = ~ignored & ~self.repeats
+            active[[*non_data, *self.grid.faults]] = False
+            self._apply_rules(active)
+
+    def _apply_rules(self, active: Bools) -> None:
+        own = OwnRules(
+            grid=self.grid,
+            headers=self.headers,
+            values=self.values,
+            blank=self.blank,
+            cleared=self.cleared,
+            active=active,
+            frame=self._frame_of_check,
+            notes=self.notes,
+        )
+        self.checked = own.apply(self.rules)
+
+    def _frame_of_check(self, rows: Bools) -> pd.DataFrame:
+        """Return these rows with all columns, for a check of the user; a blank cell is missing."""
+        keep = np.flatnonzero(rows)
+        others = self._other_columns()
+        names = [name for name in others if name not in self.values]
+        frame = pd.concat(
+            [frame_of(self._frame()), others[names].where(others[names] != "")], axis="columns"
+        )
+        return with_python_lists(frame.iloc[keep].set_axis(self.grid.rows[keep], axis="index"))
 
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")
@@ -683,6 +724,7 @@ def sheet_from_frame(
     numbers: np.ndarray[Any, np.dtype[np.int64]] | None = None,
     files: Sequence[str] = (),
     source: str = _FRAME_NAME,
+    rules: Sequence[SheetRule] = (),
 ) -> Sheet:
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
     list empties the field.
@@ -692,7 +734,8 @@ def sheet_from_frame(
     by id has ids. A list in `tags` contains `Tag` values or names; a text instead of a list is
     parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`; in any other
     DataFrame, it is an ordinary text in `name` and `category`. `mapping` maps headers that must
-    exist to columns, `defaults` headers that may be missing. Errors name the `source`.
+    exist to columns, `defaults` headers that may be missing. `rules` are the user's own. Errors
+    name the `source`.
 
     Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
     missing, or a value has a type that its column does not accept.
@@ -702,9 +745,8 @@ def sheet_from_frame(
     if numbers is None:
         numbers = np.arange(first, first + len(frame), dtype=np.int64)
     grid = grid_from_frame(frame, mapper, numbers, mapping)
-    sheet = validate_grid(
-        replace(grid, files=files), Origin(source), columns, (statuses, known_statuses)
-    )
+    known = statuses, known_statuses
+    sheet = validate_grid(replace(grid, files=files), Origin(source), columns, known, rules=rules)
     return replace(sheet, mapping=present_headers(columns, grid.header))
 
 

@@ -269,13 +269,9 @@ def _result_edits(sheet: Sheet, results: Results) -> CellEdits:
     own = {row: _blank_result(row) for row in (*sheet.blocked, *repeated_rows)}
     for row, message in repeated_rows.items():
         own[row] |= {"outcome": "unchanged", "message": message}
-    for problem in sheet.problems:
-        row = problem.row
-        if problem.severity == "error" and (row in own or edits.of(row)):
-            blocked = own.setdefault(row, _blank_result(row))
-            previous = f"{blocked['message']}; " if blocked["outcome"] == "needs fixing" else ""
-            message = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
-            blocked |= {"outcome": "needs fixing", "message": previous + message}
+    for row, problems in sheet.errors_by_row.items():
+        texts = (f"{each.address}: {each.problem} {each.suggestion}".rstrip() for each in problems)
+        own[row] |= {"outcome": "needs fixing", "message": "; ".join(texts)}
     adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)].tolist())
     found = list(
         _results_of_report(results, sheet, edits, {*own, *adds})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 import msgspec
 import pandas as pd
@@ -312,10 +312,12 @@ class AsyncStore:
 
         The statuses of the store's profile and `known_statuses` count as known. `mapping`, or else
         petsync.toml, maps headers to columns. `encoding` and `corrections` (texts by cell address)
-        are as in `read_sheet`. With corrections, a Sheet is read again from its file, with the
-        corrections that it already has. Raises SheetError if the sheet cannot be read, if the file
-        has changed, and for corrections of a DataFrame; SettingsError for an option that cannot
-        apply: `tab` and `encoding` of a DataFrame or a Sheet, `mapping` of a Sheet.
+        are as in `read_sheet`. `rules`, or else petsync.toml, has rules of your own; a Sheet keeps
+        the rules with which it was read. With corrections, a Sheet is read again from its file,
+        with the corrections that it already has. Raises SheetError if the sheet cannot be read, if
+        the file has changed, and for corrections of a DataFrame; SettingsError for an option that
+        cannot apply: `tab` and `encoding` of a DataFrame or a Sheet, `mapping` and `rules` of a
+        Sheet.
         """
         reject_unknown(options, "read", ReadKeywords)
         _check_effect(sheet, options)
@@ -329,7 +331,7 @@ class AsyncStore:
 
     def _read_options(self, options: ReadKeywords) -> ReadOptions:
         own = {"statuses": self._session.profile.statuses, "defaults": self.settings.columns}
-        return ReadOptions.of({**options, **own})
+        return ReadOptions.of({"rules": self.settings.rules, **_given(options), **own})
 
     async def _read_parts(
         self,
@@ -378,6 +380,16 @@ class AsyncStore:
             )
         comparer = FolderComparer(self.api, self.history)
         chosen = self._read_options(options)
+        rules = tuple(each for each in chosen.rules if each.enabled)
+        for each in rules:
+            if each.applies_to == "sheet" and not each.is_per_row:
+                raise SettingsError(
+                    f"the rule {each.name!r} ({each.kind}) needs all rows at once, and {path} is "
+                    "compared in parts",
+                    hint="Switch the rule off for it (enabled = false), or read the files with "
+                    "pandas, and plan the DataFrame.",
+                )
+        chosen = msgspec.structs.replace(chosen, rules=rules)
         store = (
             None if snapshot is None else PartFolder.open(Path(snapshot), self._session.base_url)
         )
@@ -445,13 +457,18 @@ async def _write_to(
 _OF_FILES: Final = ("tab", "corrections")
 
 
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _check_effect(sheet: object, options: ReadKeywords) -> None:
     """Raise SettingsError for an option that does not apply to a Sheet or a DataFrame."""
     if not isinstance(sheet, Sheet | pd.DataFrame):
         return
     is_read = isinstance(sheet, Sheet)
     given = [name for name in ("tab", "encoding") if options.get(name) is not None]
-    given += ["mapping"] if is_read and options.get("mapping") else []
+    only_read = ("mapping", "rules") if is_read else ()
+    given += [name for name in only_read if options.get(name)]
     if given:
         what = "a Sheet, which is already read" if is_read else "a DataFrame, which has no file"
         raise SettingsError(
@@ -479,6 +496,7 @@ def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> She
             defaults=options.defaults,
             statuses=options.statuses,
             known_statuses=options.known_statuses,
+            rules=options.rules,
         )
     if not isinstance(sheet, str | Path):
         raise SheetError(
@@ -502,6 +520,7 @@ def _read_again(sheet: Sheet, options: ReadOptions) -> Sheet:
             mapping={},
             defaults=sheet.mapping,
             corrections={**earlier, **options.corrections},
+            rules=sheet.given_rules,
             encoding=sheet.encoding or None,
         ),
     )

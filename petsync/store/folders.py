@@ -145,6 +145,7 @@ class FolderComparer:
                     store=now.locate(n),
                     base=None if base is None else base.parts[n],
                     validate=files.validator,
+                    has_rules=any(each.applies_to == "sheet" for each in options.rules),
                     most=-(-_MOST_WARNINGS // number),
                     most_unnamed=most_unnamed,
                 )
@@ -155,7 +156,8 @@ class FolderComparer:
             ids = await asyncio.to_thread(self._find_concerned, base and base.about)
             await asyncio.to_thread(whole.add_named, {*keep, *ids})
             refused = exported if isinstance(exported, str) else ""
-            return whole.snapshot, replace(whole.sheet, base_refused=refused)
+            # The rules looked at more rows than are in this sheet.
+            return whole.snapshot, replace(whole.sheet, base_refused=refused, rules=())
 
     async def _take_snapshot(
         self, store: PartFolder | None, statuses: Sequence[str], folder: Path, number: int

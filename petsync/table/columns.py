@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
-__all__ = ["ACTIONS", "ADDING", "CLEAR", "CLEARED", "COLUMNS", "Action", "Column"]
+__all__ = [
+    "ACTIONS",
+    "ADDING",
+    "CLEAR",
+    "CLEARED",
+    "COLUMNS",
+    "KIND_OF",
+    "Action",
+    "Column",
+    "Kind",
+]
 
 
 Column = Literal["id", "name", "status", "category", "category_id", "tags", "photo_urls"]
@@ -28,3 +39,17 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 
 ADDING: frozenset[str] = frozenset({"add", "add-another"})
 """The actions that only add pets. `add-another` may add a pet that equals an existing one."""
+
+Kind = Literal["text", "number", "list", "cell", "truth"]
+"""The type of a value in a rule: `cell` is a text of a cell that may also be read as a number."""
+KIND_OF: Mapping[str, Kind] = {
+    "id": "number",
+    "category_id": "number",
+    "tags": "list",
+    "photo_urls": "list",
+    "name": "text",
+    "status": "text",
+    "category": "text",
+    "action": "text",
+}
+"""The types of petsync's columns in a rule. The sheet's other columns have cells."""

@@ -9,6 +9,7 @@ import msgspec
 
 from petsync._options import Option
 from petsync.table.columns import CLEAR
+from petsync.table.rules import SheetRule, check_rules
 
 __all__ = ["STATUSES", "ReadKeywords", "ReadOptions", "SheetKeywords"]
 
@@ -52,6 +53,10 @@ class ReadKeywords(TypedDict, total=False):
     known_statuses: Annotated[
         Collection[str], Option(help="Further valid statuses, in this spelling.")
     ]
+    rules: Annotated[
+        Sequence[SheetRule] | None,
+        Option(help="Rules of your own for the rows, in addition to petsync's (`docs/rules.md`)."),
+    ]
 
 
 class SheetKeywords(ReadKeywords, total=False):
@@ -84,6 +89,12 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Texts to read instead of those in the file, by cell address, or by column and text."""
     encoding: str | None = None
     """The encoding of a CSV file; None is UTF-8."""
+    rules: Sequence[SheetRule] = ()
+    """Rules of the user's own for the rows."""
+
+    def __post_init__(self) -> None:
+        if self.rules:
+            msgspec.structs.force_setattr(self, "rules", check_rules(self.rules))
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Self:

@@ -21,6 +21,7 @@ from petsync.table.cells import escape_marker, is_like_marker, marker_core, mark
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values
 from petsync.table.lists import as_lists
+from petsync.table.rules import RULE_PREFIX, RuleResult, SheetRule
 
 __all__ = [
     "FILE_ROWS",
@@ -177,6 +178,11 @@ class Finding:
     is_sure: bool = False
     """Whether the cell is already read as `meant`."""
 
+    @property
+    def is_own(self) -> bool:
+        """True for a finding of a rule of the user's own."""
+        return self.rule.startswith(RULE_PREFIX)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
@@ -238,6 +244,10 @@ class Sheet:
     """The number of rows that are not in `frame` because they agree with their pets."""
     unlisted: int = 0
     """The number of these rows that have warnings, which are not in `problems`."""
+    rules: tuple[RuleResult, ...] = ()
+    """What became of each rule of your own: the rows that it looked at, and those that break it."""
+    given_rules: tuple[SheetRule, ...] = field(default=(), repr=False)
+    """The rules themselves."""
     validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
     """Validates the same cells again with further known statuses; None if no status is unknown."""
     _rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
@@ -355,6 +365,25 @@ class Sheet:
     def findings(self) -> Findings:
         """The problems as a DataFrame, one in each row."""
         return Findings.of(self.problems)
+
+    @property
+    def store_rules(self) -> tuple[SheetRule, ...]:
+        """The rules that a comparison applies to the store's pets."""
+        return tuple(r for r in self.given_rules if r.enabled and r.applies_to == "store")
+
+    @property
+    def errors_by_row(self) -> dict[int, list[Finding]]:
+        """The errors of each blocked row. A row without an error of its own is blocked by an error
+        in the header.
+        """
+        errors: dict[int, list[Finding]] = {row: [] for row in self.blocked}
+        at_header = []
+        for finding in self.problems:
+            if finding.severity == "error" and finding.row in errors:
+                errors[finding.row].append(finding)
+            elif finding.severity == "error" and finding.row == self.header_row:
+                at_header.append(finding)
+        return {row: own or at_header for row, own in errors.items()}
 
     @property
     def errors(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from pathlib import Path
@@ -60,6 +61,60 @@ def test_foreign_headers_get_an_option_line_that_works(shell: Shell) -> None:
     (line,) = [line for line in done.err.splitlines() if line.startswith("--column")]
     assert line.endswith("--column Zustand=status --column Bilder=photo_urls")
     assert shell("check", sheet, *shlex.split(line)).code == 0
+
+
+RULES = """
+[[rules]]
+name = "price"
+columns = ["Price EUR"]
+minimum = 0
+message = "Ask Ann \\u001b[31mnow."
+
+[[rules]]
+name = "chip"
+columns = ["Chip"]
+unique = true
+
+[[rules]]
+name = "store"
+columns = ["name"]
+required = true
+applies_to = "store"
+"""
+
+
+def test_rules_of_petsync_toml_are_checked_and_listed(shell: Shell) -> None:
+    """`check` has the violations of [[rules]]; --rules also lists which ran, on how many rows, and
+    why others did not.
+    """
+    Path("petsync.toml").write_text(RULES, "utf-8")
+    sheet = _sheet("id,name,Price EUR\n1,Rex,-1\n2,Mia,5\n3,Tom,\n")
+    done = shell("check", sheet)
+    assert done.code == 3
+    assert "1 error: rule:price" in done.out
+    assert "\x1b" not in done.out
+    assert "Rules of your own" not in done.out
+    listed = " ".join(shell("check", sheet, "--rules").out.split())
+    assert "price error 2 of 3 broken in 1 row" in listed
+    assert "chip error did not run: the sheet has no column 'Chip'" in listed
+    assert "store error did not run: it looks at the store's pets" in listed
+    rules = json.loads(shell("check", sheet, "--json").out)["rules"]
+    assert [(each["name"], each["looked"], each["broken"]) for each in rules] == [
+        ("price", 2, 1),
+        ("chip", 0, 0),
+        ("store", 0, 0),
+    ]
+    Path("petsync.toml").unlink()
+    assert "No rules of your own" in shell("check", sheet, "--rules").out
+
+
+def test_a_mistake_in_a_rule_is_named_before_anything_is_read(shell: Shell) -> None:
+    """An invalid rule ends the command with the file, the line, the key and a suggestion."""
+    text = RULES.replace("minimum = 0", 'expression = "[Price EUR] > 0 nd lenght(name) > 1"')
+    Path("petsync.toml").write_text(text, "utf-8")
+    done = shell("check", "no-such-sheet.csv")
+    assert done.code == 64
+    assert "petsync.toml:5: rules[1].expression: column 17: unexpected nd" in done.err
 
 
 def test_strict_counts_warnings(shell: Shell) -> None:

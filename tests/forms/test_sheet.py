@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -75,6 +76,26 @@ def press(form: SheetForm, button: str) -> None:
     """Press a button and wait for the result."""
     getattr(form, button).click()
     assert form.work.wait(120)
+
+
+def test_a_rule_of_ones_own_is_shown_at_its_cell(form: SheetForm, here: Path) -> None:
+    """The form lists violations of rules of petsync.toml at their cells, those of own columns too,
+    and offers the value that is probably meant as a correction.
+    """
+    aio = form.store.aio
+    rules = (
+        ps.types.SheetRule(name="kind", columns=["name"], values=["Rex", "Mia", "Tomm"]),
+        ps.types.SheetRule(name="group", columns=["Categorie"], pattern="[xy]"),
+    )
+    aio.settings = dataclasses.replace(aio.settings, rules=rules)
+    open_file(form, here / "pets.xlsx")
+    rows = {row["cells"]["where"]: row for row in form.findings.table.rows}
+    assert "must be one of Rex, Mia, Tomm" in str(rows["Pets!B4"])
+    assert "must match the pattern" in str(rows["Pets!D4"])
+    choose(form, "Pets!B4", "suggested")
+    press(form, "again")
+    rows = {row["cells"]["where"]: row for row in form.findings.table.rows}
+    assert "must be one of" not in str(rows.get("Pets!B4", ""))
 
 
 def enter(field: ipywidgets.Text, text: str) -> None:

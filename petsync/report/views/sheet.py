@@ -34,6 +34,7 @@ from petsync.report.words import (
 )
 from petsync.table.cells import trim
 from petsync.table.columns import COLUMNS
+from petsync.table.rules import RuleResult
 from petsync.table.sheet import Finding, Findings, Sheet
 
 __all__ = ["findings_view", "sheet_facts", "sheet_summary", "sheet_view", "snapshot_view"]
@@ -51,13 +52,24 @@ _COLUMNS = (
     Column("Problem"),
     Column("Suggestion"),
 )
+_RULE_COLUMNS = (
+    Column("Rule", "head"),
+    Column("Severity"),
+    Column("Rows", "number"),
+    Column("Result"),
+)
 
 
-def sheet_view(sheet: Sheet, *, limit: int | None = 20) -> Document:
+def sheet_view(sheet: Sheet, *, limit: int | None = 20, with_rules: bool = False) -> Document:
     """Return the sheet and its findings by rule, the most frequent rule first, with the first
-    `limit` findings of each rule. Equal findings count as one.
+    `limit` findings of each rule. Equal findings count as one. `with_rules` adds what became of
+    each of the user's own rules.
     """
-    return Document("petsync sheet", _sheet_blocks(sheet, limit))
+    blocks = [*_sheet_blocks(sheet, limit)]
+    if with_rules:
+        at = next(n for n, block in enumerate(blocks) if isinstance(block, Summary))
+        blocks.insert(at, _own_rules(sheet.rules))
+    return Document("petsync sheet", blocks)
 
 
 def findings_view(findings: Findings, *, limit: int | None = 20) -> Document:
@@ -106,6 +118,29 @@ def _groups(findings: Iterable[Finding], limit: int | None) -> Iterator[Details]
             is_open=n < _OPEN_RULES and len(same) <= fold_limit(limit),
             aside=_describe_start(group),
         )
+
+
+def _own_rules(results: Sequence[RuleResult]) -> Block:
+    """Return a table of the user's own rules, with the rows that each looked at."""
+    if not results:
+        return Note("No rules of your own: docs/rules.md explains how to write them.")
+    rows = [
+        Row((each.name, each.severity, *_describe_rule(each)), _mark_of(each)) for each in results
+    ]
+    return Details("Rules of your own", [Table(_RULE_COLUMNS, rows, "grid", has_titles=True)])
+
+
+def _describe_rule(result: RuleResult) -> tuple[str, str]:
+    if result.skipped:
+        return "", f"did not run: {result.skipped}"
+    kept = "kept" if not result.broken else f"broken in {count(result.broken, 'row')}"
+    return f"{number(result.looked)} of {number(result.rows)}", kept
+
+
+def _mark_of(result: RuleResult) -> Mark | None:
+    if not result.broken:
+        return "note" if result.skipped else None
+    return "blocked" if result.severity == "error" else "warning"
 
 
 def _ways_to_correct(findings: Iterable[Finding]) -> Iterator[str]:

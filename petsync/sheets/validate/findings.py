@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.sheets.grid import Bools, Cells, Grid, Rows
-from petsync.sheets.validate.rules import RULES
+from petsync.sheets.validate.rules import RULES, Rule
 from petsync.table.cells import (
     BLANKS,
     BRACKETS,
@@ -204,11 +204,16 @@ class Note(NamedTuple):
 
 
 class Notes:
-    """Collects notes. A row is a position in the grid; -1 is the header."""
+    """Collects notes. A row is a position in the grid; -1 is the header. `own` are the user's rules
+    by their codes.
+    """
 
-    def __init__(self, grid: Grid, columns: Mapping[str, int]) -> None:
+    def __init__(
+        self, grid: Grid, columns: Mapping[str, int], own: Mapping[str, Rule] | None = None
+    ) -> None:
         self._grid = grid
         self._columns = columns
+        self._rules = {**RULES, **own} if own else RULES
         self._notes: list[tuple[int, str, Note]] = []
 
     @property
@@ -234,7 +239,9 @@ class Notes:
     def find_blocked(self) -> Bools:
         """Return a mask of the rows with an error so far."""
         blocked = np.zeros(len(self._grid.rows), dtype=bool)
-        blocked[[at for at, _, note in self._notes if at >= 0 and _is_error(note)]] = True
+        rules = self._rules
+        errors = [at for at, _, note in self._notes if at >= 0 and rules[note.rule].blocks]
+        blocked[errors] = True
         return blocked
 
     def forget(self, rows: Container[int], *, but: str = "") -> None:
@@ -250,7 +257,7 @@ class Notes:
         return tuple(self._finding(*each, marker) for each in ordered)
 
     def _finding(self, at: int, column: str, note: Note, marker: str) -> Finding:
-        rule = RULES[note.rule]
+        rule = self._rules[note.rule]
         row = int(self._grid.rows[at]) if at >= 0 else self._grid.header_row
         position = self._columns.get(column)
         place = self._grid.places[position] if position is not None else self._place(column)
@@ -280,7 +287,3 @@ class Notes:
 def _write_string(advice: re.Match[str]) -> str:
     verb = "Write" if advice[1] == "F" else "write"
     return f"{verb} {advice[2]} as a string."
-
-
-def _is_error(note: Note) -> bool:
-    return RULES[note.rule].blocks

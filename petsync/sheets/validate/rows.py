@@ -21,7 +21,14 @@ from petsync.sheets.validate.findings import Note, Notes
 from petsync.sheets.xlsx.xml import column_number
 from petsync.table.cells import trim
 
-__all__ = ["find_copies", "note_non_data", "note_repeated", "note_suspects", "note_worksheet"]
+__all__ = [
+    "find_copies",
+    "list_places",
+    "note_non_data",
+    "note_repeated",
+    "note_suspects",
+    "note_worksheet",
+]
 
 
 # Equal rows: with an id they count as one row, without an id each adds a pet.
@@ -145,7 +152,7 @@ def _note_differing(
 ) -> None:
     problem = (
         f"The id {number} is in {len(addresses)} rows with different values "
-        f"({', '.join(differing)}): {_list_places(addresses.values())}."
+        f"({', '.join(differing)}): {list_places(addresses.values())}."
     )
     notes.add_all(addresses, "id", Note("duplicate-id", number, problem))
 
@@ -162,10 +169,11 @@ def _differing_columns(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]
     return [name for name in names if name != "id"] or names
 
 
-def _list_places(places: Iterable[str]) -> str:
+def list_places(places: Iterable[str], *, more: int = 0) -> str:
+    """Return the first places, and the number of the others; `more` are not in `places`."""
     shown = list(places)
-    more = f", and {len(shown) - _MAX_PLACES:,} more" if len(shown) > _MAX_PLACES else ""
-    return ", ".join(shown[:_MAX_PLACES]) + more
+    rest = len(shown[_MAX_PLACES:]) + more
+    return ", ".join(shown[:_MAX_PLACES]) + (f", and {rest:,} more" if rest else "")
 
 
 # Findings of a whole worksheet: headers similar to petsync's, merged and hidden cells.
@@ -343,9 +351,9 @@ _NO_NAME = re.compile(r"(?:grand )?totals?\b.*|subtotal|summe|gesamt|gesamtsumme
 _INITIALS = bytes({ord(char) for word in _TOTALS.split("|") for char in word[0] + word[0].upper()})
 
 
-def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> None:
+def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> list[int]:
     """Note repeated headers and rows of totals, and drop the other notes on these rows, which are
-    not pets.
+    not pets. Return their positions.
     """
     column = "id" if "id" in headers.columns else next(iter(headers.columns), "")
     notes_by_row = {at: Note("totals-row", text) for at, text in _totals(grid, headers)}
@@ -353,6 +361,7 @@ def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> None:
     notes.forget(notes_by_row)
     for at, note in notes_by_row.items():
         notes.add(at, column, note)
+    return [*notes_by_row]
 
 
 def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:

@@ -645,6 +645,14 @@ SHEET = (
         "Give the column a header.",
     ),
     warning(
+        "header-unchecked",
+        "A rule of your own did not run, because the sheet lacks a column that it needs.",
+        "a rule for the column Price, in a sheet without it",
+        "a column Price",
+        "Add the column, or correct its name in the rule.",
+        "[rules.md](rules.md) explains rules of your own.",
+    ),
+    warning(
         "hidden-rows",
         "Rows are hidden, by hand or by a filter; petsync uses them like the others.",
         "rows 12 to 40 are hidden",

@@ -1,0 +1,197 @@
+"""Rules of one's own in plans, runs and rounds, for the sheet and for the store."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from scenarios import PETS, CsvScenario
+from shop import snapshot_of
+
+import petsync as ps
+from petsync.errors import SettingsError
+from petsync.plan.drift import find_drift
+from petsync.sandbox import Sandbox
+from petsync.types import SheetRule
+
+pytestmark = pytest.mark.slow
+
+SHORT = SheetRule(name="short", columns=["name"], max_length=6)
+SOLD = SheetRule(
+    name="sold", columns=["status"], values=["available", "pending"], applies_to="store"
+)
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def scenario(_open_box: Sandbox, tmp_path: Path) -> CsvScenario:
+    """Return a store with twelve pets, and a sheet of them."""
+    _open_box.break_with(None)
+    _open_box.reset(PETS)
+    scenario = CsvScenario(_open_box, tmp_path)
+    scenario.write()
+    return scenario
+
+
+@pytest.fixture
+def store(scenario: CsvScenario) -> Iterator[ps.Store]:
+    """Yield the store, with a state folder of its own."""
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        yield store
+
+
+def with_rules(store: ps.Store, *rules: SheetRule) -> ps.Store:
+    """Give the store these rules, as a petsync.toml does."""
+    store.aio.settings = dataclasses.replace(store.aio.settings, rules=rules)
+    return store
+
+
+def test_an_error_keeps_its_row_out_of_the_plan(store: ps.Store, scenario: CsvScenario) -> None:
+    """A row that breaks an error is blocked, with the message, and is not sent; the report and the
+    results name it.
+    """
+    scenario.type(1, name="Far too long", status="sold")
+    scenario.type(2, name="Other")
+    with_rules(store, SHORT)
+    plan = store.plan(scenario.sheet)
+    assert [(each.pet_id, each.fields) for each in plan.changes] == [(2, ("name",))]
+    (blocked,) = plan.blocked[:1]
+    assert (blocked.row, blocked.pet_id) == (2, 1)
+    assert "It must have at most 6 characters." in blocked.problem
+    report = store.apply(plan)
+    assert report.counts["needs fixing"] == len(plan.blocked) == 1
+    assert scenario.store_pets()[1].name == "Pet 1"
+    assert scenario.store_pets()[2].name == "Other"
+    sheet = store.read(scenario.sheet)
+    ps.write_results(sheet, report, scenario.folder / "results.csv")
+    text = (scenario.folder / "results.csv").read_text("utf-8-sig")
+    assert "It must have at most 6 characters." in text
+
+
+def test_a_blocked_row_is_not_a_missing_row(store: ps.Store, scenario: CsvScenario) -> None:
+    """The pet of a row that breaks a rule is not deleted as missing, also if the rule is for ids,
+    or if a column is missing.
+    """
+    for rule in (
+        SheetRule(name="ids", columns=["id"], maximum=6),
+        SheetRule(name="vet", columns=["Vet"], required=True),
+    ):
+        plan = store.plan(store.read(scenario.sheet, rules=[rule]), delete_missing=True)
+        assert plan.changes == ()
+        assert len(plan.blocked) == (6 if rule.name == "ids" else 12)
+        assert all(each.problem for each in plan.blocked)
+
+
+def test_a_sheet_keeps_its_rules(store: ps.Store, scenario: CsvScenario) -> None:
+    """`rules=[]` reads without the rules of petsync.toml; a Sheet takes no others."""
+    scenario.type(1, name="Far too long")
+    with_rules(store, SHORT)
+    assert len(store.plan(store.read(scenario.sheet, rules=[])).changes) == 1
+    sheet = store.read(scenario.sheet)
+    assert len(store.plan(sheet).blocked) == 1
+    corrected = store.read(sheet, corrections={"line 2, column 2": "Short"})
+    assert (len(corrected.blocked), len(corrected.rules)) == (0, 1)
+    with pytest.raises(SettingsError, match="rules cannot apply to a Sheet"):
+        store.read(sheet, rules=[SHORT])
+
+
+def test_a_plan_names_the_pets_that_break_a_rule_of_the_store(
+    store: ps.Store, scenario: CsvScenario
+) -> None:
+    """A plan notes the pets that break a rule in the store, and which of them it corrects; no row
+    is blocked.
+    """
+    scenario.type(2, status="available")
+    plan = store.plan(store.read(scenario.sheet, rules=[SOLD]))
+    assert plan.blocked == ()
+    notes = [note for note in plan.notes if "rule sold" in note]
+    problem = "The rule sold (The value must be one of available, pending) is broken in the store"
+    assert notes == [
+        f"{problem} by 3 pets: 5, 8, 11.",
+        f"{problem} by 1 pet: 2; the plan corrects this.",
+    ]
+
+
+def test_drift_is_that_of_the_pets_after_the_plan() -> None:
+    """A deleted or corrected pet is corrected drift; `unique` and lists work on pets too."""
+    pets = [ps.Pet(id=n, name=f"P{n % 2}", tags=(ps.Tag(None, "a"),) * (n > 1)) for n in (1, 2, 3)]
+    frame = snapshot_of(pets).rows
+    unique = SheetRule(name="u", columns=["name"], unique=True, applies_to="store")
+    tagged = SheetRule(name="t", expression="count(tags) > 0 and id < 3", applies_to="store")
+    need = SheetRule(name="n", columns=["category", "tags"], required=True, applies_to="store")
+    found = [(each.rule.name, each.ids) for each in find_drift([unique, tagged, need], frame)]
+    assert found == [("u", (1, 3)), ("t", (1, 3)), ("n", (1, 2, 3))]
+
+
+@pytest.mark.parametrize("mode", ["push", "two-way", "check"])
+def test_a_round_keeps_the_rules_of_its_job(scenario: CsvScenario, mode: str) -> None:
+    """A round reports a row that breaks a rule, sends nothing for it, and lists each pet of the
+    store that breaks a rule as a note.
+    """
+    scenario.type(1, name="Far too long")
+    report = scenario.run(mode=mode, rules=(SHORT, SOLD))
+    (finding,) = [each for each in report.open if each.kind == "finding"]
+    assert (finding.row, "at most 6 characters" in finding.problem) == (2, True)
+    drift = [each for each in report.open if each.problem.startswith("rule sold: ")]
+    assert {each.kind for each in drift} == {"note"}
+    assert [each.pet_id for each in drift] == [2, 5, 8, 11]
+    assert scenario.store_pets()[1].name == "Pet 1"
+
+
+def files_of(folder: Path, kind: str, frame: pd.DataFrame) -> Path:
+    """Return a folder with the rows in two files of a kind."""
+    folder = folder / kind
+    folder.mkdir()
+    for n, part in enumerate((frame[:5], frame[5:])):
+        if kind == "csv":
+            part.to_csv(folder / f"{n}.csv", index=False)
+        elif kind == "jsonl":
+            part.to_json(folder / f"{n}.jsonl", orient="records", lines=True)
+        else:
+            part.to_parquet(folder / f"{n}.parquet", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_sheet_in_parts_keeps_the_rules_for_rows(
+    store: ps.Store, tmp_path: Path, kind: str
+) -> None:
+    """In a folder of files, each row is checked with its own columns, also if it agrees with its
+    pet; the plan is that of the sheet in one piece.
+    """
+    frame = pd.DataFrame([{"id": pet.id, "name": pet.name, "status": pet.status} for pet in PETS])
+    frame["Price"] = [str(n) for n in range(12)]
+    frame.loc[[2, 11], "name"] = "Far too long"
+    price = SheetRule(name="price", expression="Price > 0 and Price < 10 and Price != 5")
+    wide = SheetRule(name="wide", columns=["Price"], max_length=1, severity="warning")
+    off: Any = SheetRule(name="off", columns=["name"], unique=True, enabled=False)
+    with_rules(store, price, SHORT, wide, SOLD, off)
+    whole = store.plan(frame)
+    with ThreadPoolExecutor(1) as executor:
+        plan = store.plan(files_of(tmp_path, kind, frame), executor=executor)
+    assert [each.pet_id for each in plan.blocked] == [1, 3, 6, 11, 12]
+    assert [each.pet_id for each in plan.blocked] == [each.pet_id for each in whole.blocked]
+    assert (plan.rows, plan.changes) == (12, ())
+    assert any("2 cells were read with a warning" in note for note in plan.notes)
+    assert any("rule sold did not look at the store" in note for note in plan.notes)
+
+
+def test_a_rule_for_all_rows_is_refused_in_parts(tmp_path: Path) -> None:
+    """A rule that needs all rows at once is refused before files and store are read."""
+    folder = files_of(tmp_path, "csv", pd.DataFrame({"id": range(9), "name": "Rex"}))
+    own = SheetRule(name="own", columns=["name"], unique=True)
+    with (
+        ps.connect("http://127.0.0.1:1/v2", state=tmp_path / "state") as nowhere,
+        pytest.raises(SettingsError, match=r"the rule 'own' \(unique\) needs all rows at once"),
+    ):
+        with_rules(nowhere, own).plan(folder)
