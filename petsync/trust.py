@@ -54,7 +54,8 @@ _NAMES = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _HARMLESS = frozenset(
     (
         *("profile", "timeout", "columns", "mode", "enabled", "tab", "files", "statuses", "tags"),
-        *("delete_missing", "match_on", "on_conflict", "strict", "guard", "concurrency", "rate"),
+        *("delete_missing", "match_on", "on_conflict", "strict", "guard", "owners"),
+        *("concurrency", "rate"),
         *("verify", "max_failures", "schedule", "on", "digest", "remind", "templates", "keep"),
         *("format", "level", "rules"),
     )

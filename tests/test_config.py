@@ -130,6 +130,11 @@ ARRIVES = {
     ("rules", "expression"): rule(
         "expression", "status != 'sold' or [Price EUR] > 0", 'name = "price"'
     ),
+    ("owners", "name"): job("owners", {"name": "sheet"}),
+    ("owners", "status"): job("owners", {"status": "store"}),
+    ("owners", "category"): job("owners", {"category": "sheet"}),
+    ("owners", "tags"): job("owners", {"tags": "sheet"}),
+    ("owners", "photo_urls"): job("owners", {"photo_urls": "never"}),
     ("notify", "urls"): Arrives("notify.urls", (Secret("json://hook.example/s3cret"),)),
     ("notify", "on"): Arrives("notify.on", ("failure", "recovery", "waiting")),
     ("notify", "digest"): Arrives("notify.digest", time(6, 30)),
@@ -401,7 +406,7 @@ def test_the_example_has_every_option(tmp_path: Path) -> None:
         (table, name)
         for table, content in [
             *(("jobs", each) for each in content["jobs"].values()),
-            ("guard", content["jobs"]["catalogue"]["guard"]),
+            *((name, content["jobs"]["catalogue"][name]) for name in ("guard", "owners")),
             ("templates", content["notify"]["templates"]["failure"]),
             *(("rules", each) for each in content["rules"]),
             *((name, content[name]) for name in ("notify", "report", "log", "metrics", "tracing")),

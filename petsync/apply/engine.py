@@ -51,7 +51,14 @@ from petsync.errors import (
 )
 from petsync.models import MAX_ID, ApiResponse, Pet
 from petsync.plan.change import Add, Change, Delete, Tally, Update
-from petsync.plan.fields import content, differing_columns, is_as_expected, normalize, with_fields
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    content,
+    differing_columns,
+    is_as_expected,
+    normalize,
+    with_fields,
+)
 from petsync.plan.lineage import RowRecord, find_added_pets, find_alike
 from petsync.plan.plan import Plan, describe_drift
 from petsync.plan.report import (
@@ -568,6 +575,10 @@ class Precheck:
     recheck: Recheck = "each"
     pets: Mapping[int | None, Pet] = field(default_factory=dict)
     """The pets that were read at the start, by id."""
+    unsent: Container[Column] = ()
+    """The columns that the run does not change, because of their owner. The store may change them
+    at any time: in an add or an update they are not compared.
+    """
 
     async def read_all(self) -> None:
         """Read all pets, if `recheck` is "bulk"."""
@@ -582,11 +593,26 @@ class Precheck:
             return change.after, None
         now = await self._read_current(change, change.pet_id)
         if isinstance(change, Add):
-            return _check_addable(change, now), None
+            return self._check_addable(change, now), None
         if isinstance(change, Update):
             return _merge_update(change, now), now
         _check_deletable(change, now)
         return None, now
+
+    def mismatch(self, change: Change, now: Pet | None, wanted: Pet | None) -> str | None:
+        """Return how the current pet differs from the one that the change should find or leave, in
+        words; None if it does not.
+        """
+        # A delete also loses the values that the run does not change.
+        return mismatch(now, wanted, () if isinstance(change, Delete) else self.unsent)
+
+    def _check_addable(self, change: Add, current: Pet | None) -> Pet:
+        if current is None:
+            return change.after
+        if mismatch(current, change.after, self.unsent):
+            why = "the store has another pet with this id now"
+            raise UnsentError("conflict", "came-meanwhile", why)
+        raise UnsentError("unchanged", "already-so", "the pet already exists with these values")
 
     async def _read_current(self, change: Change, pet_id: int) -> Pet | None:
         if self.recheck == "none":
@@ -599,21 +625,14 @@ class Precheck:
 _GONE = "the pet no longer exists"
 
 
-def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
-    """Return how the current pet differs from the wanted one, in words; None if it does not."""
+def mismatch(now: Pet | None, wanted: Pet | None, unsent: Container[Column] = ()) -> str | None:
+    """Return how the current pet differs from the wanted one, in words; None if it does not. The
+    columns in `unsent` are not compared.
+    """
     if now is None or wanted is None:
         return None if now is wanted else ("is gone" if now is None else "is still there")
-    wrong = differing_columns(wanted, now)
+    wrong = [column for column in differing_columns(wanted, now) if column not in unsent]
     return f"differs in {', '.join(wrong)}" if wrong else None
-
-
-def _check_addable(change: Add, current: Pet | None) -> Pet:
-    if current is None:
-        return change.after
-    if differing_columns(change.after, current):
-        why = "the store has another pet with this id now"
-        raise UnsentError("conflict", "came-meanwhile", why)
-    raise UnsentError("unchanged", "already-so", "the pet already exists with these values")
 
 
 def _merge_update(change: Update, current: Pet | None) -> Pet:
@@ -1093,9 +1112,10 @@ class Sender:
         wanted = change.after
         if wanted is not None and isinstance(change, Update) and now is not None:
             wanted = with_fields(now, wanted, change.fields)
-        if mismatch(now, wanted) is None:
+        difference = self.precheck.mismatch(change, now, wanted)
+        if difference is None:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED, assigned)
-        wrong = f"sent, but when read back, the pet {mismatch(now, wanted)}; plan again to check"
+        wrong = f"sent, but when read back, the pet {difference}; plan again to check"
         # If the pet still differs after a resume, the user must decide.
         outcome: Outcome = "conflict" if number in self.unverified else "failed"
         return result_of(number, change, outcome, "not-as-sent", wrong, assigned)
@@ -1162,11 +1182,11 @@ class Sender:
         async def check(error: ApiError) -> None:
             if pet_id is not None:
                 now = await self.target.get(pet_id)
-                if mismatch(now, wanted) is None:
+                if self.precheck.mismatch(change, now, wanted) is None:
                     raise UnsentError("applied", "confirmed", _CONFIRMED)
                 if now is None and before is not None:
                     raise UnsentError("conflict", "gone", _GONE)
-                if mismatch(now, before) is not None:
+                if self.precheck.mismatch(change, now, before) is not None:
                     why = "changed in the store between two attempts"
                     raise UnsentError("conflict", "changed-since", why)
                 if isinstance(change, Update) and now is not None and now != before:
@@ -1184,10 +1204,10 @@ class Sender:
         elif change.pet_id is not None and assigned is not None:
             why = f"the service gave the pet the id {assigned} instead of {change.pet_id}"
             return result_of(number, change, "applied", "another-id", why, assigned)
-        if self.verify or _differs(response, wanted):
+        if self.verify or self._differs(change, response, wanted):
             pet_id = change.pet_id if change.pet_id is not None else assigned
             try:
-                wrong = await self._describe_mismatch(pet_id, wanted)
+                wrong = await self._describe_mismatch(change, pet_id, wanted)
             except ApiError as error:
                 why = f"sent, but reading it back failed: {error.message}"
                 return result_of(number, change, "unknown", "unverified", why, assigned)
@@ -1195,10 +1215,20 @@ class Sender:
                 return result_of(number, change, "failed", "not-as-sent", wrong, assigned)
         return result_of(number, change, "applied", "", "", assigned)
 
-    async def _describe_mismatch(self, pet_id: int | None, wanted: Pet | None) -> str | None:
+    def _differs(self, change: Change, response: Pet | None, wanted: Pet | None) -> bool:
+        """Return true if the pet in the response differs from the pet that was sent. Only reading
+        the pet shows what was stored, because the response may be incomplete.
+        """
+        if response is None:
+            return False
+        return self.precheck.mismatch(change, response, wanted) is not None
+
+    async def _describe_mismatch(
+        self, change: Change, pet_id: int | None, wanted: Pet | None
+    ) -> str | None:
         if pet_id is None:
             return "the service did not return the assigned id"
-        wrong = mismatch(await self.target.get(pet_id), wanted)
+        wrong = self.precheck.mismatch(change, await self.target.get(pet_id), wanted)
         return None if wrong is None else f"sent, but when read back, the pet {wrong}"
 
     async def _handle_error(
@@ -1211,7 +1241,7 @@ class Sender:
     ) -> Result:
         cause = cause_of(error)
         if error.may_have_happened and change.pet_id is not None:
-            outcome = await self._check_outcome(change.pet_id, wanted, before, error)
+            outcome = await self._check_outcome(change, change.pet_id, wanted, before, error)
             return result_of(number, change, *outcome)
         if error.may_have_happened:
             if (error.status or 0) >= 400 and error.status not in _GATEWAY_STATUSES:
@@ -1229,7 +1259,12 @@ class Sender:
         return result_of(number, change, "failed", cause, error.message)
 
     async def _check_outcome(
-        self, pet_id: int, wanted: Pet | None, before: Pet | None, error: ApiError
+        self,
+        change: Change,
+        pet_id: int,
+        wanted: Pet | None,
+        before: Pet | None,
+        error: ApiError,
     ) -> tuple[Outcome, Cause, str]:
         """Return the outcome of a request without a usable response, from the pet in the store."""
         cause = cause_of(error)
@@ -1240,9 +1275,9 @@ class Sender:
             raise
         except ApiError:
             return "unknown", cause, error.message
-        if mismatch(now, wanted) is None:
+        if self.precheck.mismatch(change, now, wanted) is None:
             return "applied", "confirmed", _CONFIRMED
-        if mismatch(now, before) is None:
+        if self.precheck.mismatch(change, now, before) is None:
             return "failed", cause, error.message
         state = "no longer exists" if now is None else "has other values now"
         return "unknown", cause, f"{error.message}; the pet {state}"
@@ -1258,13 +1293,6 @@ class _NewerError(Exception):
 
 def _merge_newer(change: Change, now: Pet) -> Pet:
     return now if change.after is None else with_fields(now, change.after, change.fields)
-
-
-def _differs(response: Pet | None, wanted: Pet | None) -> bool:
-    """Return true if the pet in the response differs from the pet that was sent. Only reading the
-    pet shows what was stored, because the response may be incomplete.
-    """
-    return response is not None and mismatch(response, wanted) is not None
 
 
 def _fits_form(change: Change, wanted: Pet) -> bool:
@@ -1328,10 +1356,15 @@ async def run(
     seconds to end; a second cancellation cancels them at once.
     """
     start = time.monotonic()
+    unsent = [column for unit in plan.options.unsent_units for column in COLUMNS_OF[unit]]
+    if unsent:
+        # A request names values that are not to change: they must be those of this moment.
+        options = msgspec.structs.replace(options, recheck="each")
+    recheck = "each" if earlier.is_given_up else options.recheck
     sender = Sender(
         target,
         recorder,
-        Precheck(target, "each" if earlier.is_given_up else options.recheck),
+        Precheck(target, recheck, unsent=unsent),
         options.verify,
         started_earlier=frozenset(earlier.unfinished),
         unverified=frozenset(earlier.unverified),

@@ -12,6 +12,8 @@ import msgspec
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Conflict, Coverage, Delete, FailedLookup, Update
 from petsync.plan.fields import (
+    COLUMNS_OF,
+    Unit,
     cell,
     differing_columns,
     equal,
@@ -22,6 +24,7 @@ from petsync.plan.fields import (
     with_fields,
 )
 from petsync.plan.guard import Guard, Limit
+from petsync.plan.options import Owner, PlanOptions
 from petsync.plan.plan import Plan
 from petsync.plan.report import Cause, Entry, Outcome, PastRun
 from petsync.table.columns import Column
@@ -224,6 +227,7 @@ def build_undo_plan(
     later_effects: Mapping[int, Sequence[LaterEffect]] = {},
     readded: Mapping[int, LaterAdd] = {},
     known_ids: Collection[int] = (),
+    owners: Mapping[Unit, Owner] = {},
 ) -> Plan:
     """Return the plan that restores the pets that the run changed. A pet that has changed since, or
     that cannot be restored, is a conflict.
@@ -232,10 +236,14 @@ def build_undo_plan(
     the store, and `capacity` the maximum, None if unknown. `later_effects` has the effects of later
     runs, by pet id, the newest first. `readded` has the pets that the run deleted and a later run
     added again, by their old ids: they are not added again. `known_ids` are the ids of the
-    pets that existed before the run added pets without an id: these pets are not deleted.
+    pets that existed before the run added pets without an id: these pets are not deleted. `owners`
+    are those of the run's plan: an update is also undone if the store has changed a field that the
+    run did not send.
     """
     effects = list(find_effects(entries))
-    judge = _EffectJudge(past.run_id, found, later_effects, readded, known_ids)
+    options = PlanOptions(owners=owners)
+    unsent = {column for unit in options.unsent_units for column in COLUMNS_OF[unit]}
+    judge = _EffectJudge(past.run_id, found, later_effects, readded, known_ids, unsent)
     decisions = [judge.revert(effect) for effect in effects]
     changes = [each for each in decisions if isinstance(each, Change)]
     conflicts = [each for each in decisions if isinstance(each, Conflict)]
@@ -245,6 +253,7 @@ def build_undo_plan(
         profile=profile,
         source=f"run {past.run_id}",
         undoes=past.run_id,
+        options=options,
         guard=guard,
         changes=tuple(sorted(changes, key=lambda change: _KINDS.index(change.kind))),
         conflicts=tuple(conflicts),
@@ -268,6 +277,7 @@ class _EffectJudge:
     later_effects: Mapping[int, Sequence[LaterEffect]]
     readded: Mapping[int, LaterAdd]
     known_ids: Collection[int]
+    unsent: Collection[Column]
 
     def revert(self, effect: Effect) -> Change | Conflict | None:
         """Return the change that reverts the effect, or a conflict if it cannot be reverted; None
@@ -334,7 +344,7 @@ class _EffectJudge:
             return self._build_gone_conflict(effect)
         if all(equal(now, effect.old, field) for field in effect.fields):
             return None
-        if columns := differing_columns(effect.new, now):
+        if columns := [c for c in differing_columns(effect.new, now) if c not in self.unsent]:
             return self._build_changed_conflict(
                 effect, now, columns, "To restore its earlier values, change it with a sheet"
             )

@@ -24,7 +24,7 @@ from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
 from petsync.errors import GuardError, PlanError, SheetError
 from petsync.plan.guard import Limit
-from petsync.plan.options import PlanKeywords
+from petsync.plan.options import OWNABLE, OWNERS, PlanKeywords
 from petsync.settings import MAPPED, checked_encoding, column_named
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.options import ReadKeywords
@@ -450,12 +450,34 @@ class _CellCorrection(click.ParamType[tuple[str, str]]):
         return cell.strip(), text
 
 
-_PAIRS = ("mapping", "corrections")
+class _ColumnOwner(click.ParamType[tuple[str, str]]):
+    name = "COLUMN=OWNER"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Return the field of the column, and its owner."""
+        if isinstance(value, tuple):
+            return value
+        column, mark, owner = (part.strip().casefold() for part in str(value).partition("="))
+        unit = OWNABLE.get(column.replace(" ", "_").replace("-", "_"))
+        if not mark or unit is None or owner not in OWNERS:
+            self.fail(
+                f"{value!r} must be COLUMN=OWNER, such as status=store. The columns are "
+                f"{', '.join(OWNABLE)}; the owners are {', '.join(OWNERS)}.",
+                param,
+                ctx,
+            )
+        return unit, owner
+
+
+_PAIRS = ("mapping", "corrections", "owners")
 """The options whose values are pairs, which become one mapping."""
 _TYPES: Mapping[str, type[click.ParamType[Any]]] = {
     "rate": _Rate,
     "mapping": _ColumnMapping,
     "corrections": _CellCorrection,
+    "owners": _ColumnOwner,
     "max_bytes": _Size,
 }
 """The types of options whose texts need a special parser."""

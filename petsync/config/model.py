@@ -53,8 +53,9 @@ from petsync.config.values import (
     choice,
     whole_number,
 )
+from petsync.plan.fields import Unit
 from petsync.plan.guard import Guard
-from petsync.plan.options import MATCHABLE, MergeOptions
+from petsync.plan.options import MATCHABLE, OWNERS, MergeOptions, Owner, check_owners
 from petsync.plan.rounds import MODES, Mode
 from petsync.profile import PROFILES, ServiceProfile
 from petsync.settings import AUTH, HiddenEnvironment, Secret
@@ -401,6 +402,25 @@ class GuardOptions(Table, title="jobs.NAME.guard"):
     )
 
 
+_Owned = Annotated[Owner, choice(*OWNERS)]
+
+
+class OwnerOptions(Table, title="jobs.NAME.owners"):
+    """Who owns each field. `sheet` and `store`: this side's value counts, and is never overwritten.
+    `both`: the side that changed it. `never`: the field is written on neither side.
+    """
+
+    name: _Owned = option("The owner of the names.", '"sheet"', "both")
+    status: _Owned = option("The owner of the statuses.", '"store"', "both")
+    category: _Owned = option(
+        "The owner of the categories, name and id together.", '"sheet"', "both", also="category_id"
+    )
+    tags: _Owned = option("The owner of the tags.", '"sheet"', "both", also="tag_ids")
+    photo_urls: _Owned = option(
+        "The owner of the photo addresses.", '"never"', "both", also="photos images urls"
+    )
+
+
 class JobOptions(StoreOptions, title="jobs.NAME"):
     """A job: one source of rows, and how to keep it in agreement with the store."""
 
@@ -539,6 +559,9 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
         also="cron every interval when at",
     )
     guard: Annotated[Guard, Inner(GuardOptions, lambda table: Guard(**given(table)))] = Guard()
+    owners: Annotated[
+        dict[Unit, Owner], Inner(OwnerOptions, lambda table: check_owners(given(table)))
+    ] = {}
 
     @property
     def is_in_parts(self) -> bool:
@@ -694,6 +717,7 @@ TABLES: Mapping[str, type[Table]] = {
     "jobs": JobOptions,
     "guard": GuardOptions,
     "rules": RuleOptions,
+    "owners": OwnerOptions,
     "notify": Notify,
     "templates": Template,
     "report": ReportOptions,
@@ -766,6 +790,7 @@ class Job(JobOptions):
             delete_missing=self.delete_missing,
             match_on=self.match_on,
             on_conflict=self.on_conflict,
+            owners=check_owners(self.owners),
         )
 
 

@@ -389,8 +389,8 @@ def _locate(path: KeyPath) -> tuple[str, KeyPath]:
     if at is not None and len(path) > at + 1:
         return "rules", path[at + 1 :]
     if path[:1] == ("jobs",) and len(path) > 2:
-        is_guard = path[2] == "guard" and len(path) > 3
-        return ("guard", path[3:]) if is_guard else ("jobs", path[2:])
+        is_inner = path[2] in ("guard", "owners") and len(path) > 3
+        return (str(path[2]), path[3:]) if is_inner else ("jobs", path[2:])
     if path[:2] == ("notify", "templates") and len(path) > 3:
         return "templates", path[3:]
     is_inside = len(path) > 1 and path[0] in TABLES and path[0] != "jobs"

@@ -98,6 +98,8 @@ def _describe_job(
     )
     yield "deletions", "are synced too" if job.delete_missing else "are not synced"
     yield "conflicts", _CONFLICTS[job.on_conflict] if job.mode == "two-way" else ""
+    owners = job.merging.owners.items()
+    yield "owners", ", ".join(f"{unit}: {owner}" for unit, owner in owners)
     yield "guard", _guard(job.guard) if job.mode != "check" else ""
     yield "rules", ", ".join(rule.name for rule in job.rules if rule.enabled)
     yield "when", _when(job, now)
@@ -210,6 +212,7 @@ def _job_data(job: Job, address: str) -> dict[str, Any]:
             "allow_empty": guard.allow_empty,
             "sentinels": list(guard.sentinels),
         },
+        "owners": dict(job.merging.owners),
         "schedule": job.schedule or None,
         "rules": [rule.name for rule in job.rules if rule.enabled],
     }
@@ -243,7 +246,7 @@ class _Job:
     options: tuple[str, ...]
     values: Mapping[str, str] = field(default_factory=dict)
     is_on: bool = False
-    guard: bool = False
+    inner: tuple[str, ...] = ()
 
 
 _INHERITED_OPTIONS = tuple(name for name in INHERITED if name in options_of(""))
@@ -259,7 +262,7 @@ _JOBS = (
             *("concurrency", "rate", "verify", "max_failures"),
         ),
         is_on=True,
-        guard=True,
+        inner=("guard", "owners"),
     ),
     _Job(
         name="arrivals",
@@ -296,7 +299,7 @@ def example(url: str = "") -> str:
         parts += _example_job(job, explained)
     parts += _example_rules(explained)
     for name, table in TABLES.items():
-        if name not in ("", "jobs", "guard", "rules"):
+        if name not in ("", "jobs", "rules", *_JOBS[0].inner):
             header = table.header().replace("EVENT", "failure")
             parts.append(f"\n{_comment(table.__doc__ or '')}#[{header}]\n")
             parts += _options(options_of(name).values(), set())
@@ -309,9 +312,9 @@ def _example_job(job: _Job, explained: set[str]) -> Iterator[str]:
     options = options_of("jobs")
     chosen = [options[name] for name in job.options]
     yield from _options(chosen, explained, on=_ON if job.is_on else (), values=job.values)
-    if job.guard:
-        yield f"\n{_comment(TABLES['guard'].__doc__ or '')}#[jobs.{job.name}.guard]\n"
-        yield from _options(options_of("guard").values(), explained)
+    for name in job.inner:
+        yield f"\n{_comment(TABLES[name].__doc__ or '')}#[jobs.{job.name}.{name}]\n"
+        yield from _options(options_of(name).values(), explained if name == "guard" else set())
 
 
 _RULES = (

@@ -45,7 +45,6 @@ from petsync.table.frame import (
     has_action,
     has_id_in,
     ids_of,
-    integers,
     is_blank,
     lacks_id,
     pets_at,
@@ -79,6 +78,7 @@ __all__ = [
     "with_pet_ids",
     "with_report",
     "with_unknown",
+    "with_values_of",
 ]
 
 
@@ -92,7 +92,8 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     """Return the base of the sheet after the run, None if the sheet has no base.
 
     The base takes the values of the rows with which the store agrees after the run; if a row is
-    partly in conflict, only its sent fields. All other edits in the sheet remain edits.
+    partly in conflict, only its sent fields. Edits in fields that are not sent, because of their
+    owner, and all other edits in the sheet remain edits.
     """
     base = sheet.base
     if base is None:
@@ -108,6 +109,7 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     }
     deleted = {pet_id for pet_id, pet in moved.items() if pet is None}
     sent = _find_partly_sent(report)
+    unsent = {c for unit in report.plan.options.unsent_units for c in COLUMNS_OF[unit]}
     rows = [*_iter_agreed_rows(sheet, report, base, sent)]
     # The base's other pets do not change.
     wanted = {*moved, *base.sheet_pets, *(row.pet_id or 0 for row in rows)}
@@ -125,7 +127,7 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
         if row.number in report.plan.recognised:
             pets.setdefault(pet_id, Pet(id=pet_id))
         if pet_id in pets:
-            values, pet = _select_sent_values(row, sent), pets[pet_id]
+            values, pet = _select_sent_values(row, sent, unsent), pets[pet_id]
             # The row's values, also those of a column that was missing in the last round.
             agreed = own.judge(values, pet, pet, [u for u in UNITS if u != "category"]).after
             agreed = judge.judge(values, agreed, pet, ("category",)).after
@@ -176,10 +178,11 @@ def _find_partly_sent(report: Report) -> dict[int | None, frozenset[str]]:
 
 
 def _select_sent_values(
-    row: Row, sent: Mapping[int | None, frozenset[str]]
+    row: Row, sent: Mapping[int | None, frozenset[str]], unsent: Collection[Column]
 ) -> Mapping[Column, Any]:
     fields = sent.get(row.number)
-    return {c: value for c, value in row.values.items() if fields is None or c in fields}
+    values = {c: value for c, value in row.values.items() if c not in unsent}
+    return {c: value for c, value in values.items() if fields is None or c in fields}
 
 
 def _iter_agreed_rows(
@@ -268,26 +271,28 @@ class RowComparison:
         old: Base | None,
         elsewhere: frozenset[int] = frozenset(),
         *,
-        fills: bool = False,
+        fills: Collection[Unit] = (),
+        apart: Collection[Unit] = (),
     ) -> Base:
         """Return the last values on which sheet and store agree.
 
         Units that agree or are blank in the sheet get the store's values. Units that differ keep
         their values from `old`, and a pet that differs and is not in `old` is omitted. A pet of
         `old` that only the sheet or the store has, or that is in another sheet (`elsewhere`),
-        stays. If the round `fills` blank cells, blank units keep their values from `old`, because
-        the round might not write the store's new values into the sheet.
+        stays. If the round `fills` blank cells of a unit, blank units keep their values from `old`,
+        because the round might not write the store's new values into the sheet. A pet that differs
+        only in units in which both sides may stay `apart` and is not in `old` has no value there.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         before = None if old is None else restore_missing_columns(old)
-        blank = {} if before is None or not fills else self._find_unseen_units(snapshot, before)
+        blank = {} if before is None else self._find_unseen_units(snapshot, before, fills)
         units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
         mixed = {place: units[row] for row, place in pairs if units[row]}
         # Two rows may have one pet, but the base has each pet once.
         agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
             snapshot.rows.iloc[sorted(agreeing)],
-            *_build_mixed_pets(snapshot, mixed, before),
+            *_build_mixed_pets(snapshot, mixed, before, apart),
         ]
         if old is not None:
             parts.append(self._select_one_sided(snapshot, old, elsewhere))
@@ -347,9 +352,11 @@ class RowComparison:
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
 
-    def _find_unseen_units(self, snapshot: Snapshot, base: Base) -> dict[int, tuple[Unit, ...]]:
-        """Return, by row, units that are blank in the sheet and whose value in the store differs
-        from the base: the sheet does not have the store's value.
+    def _find_unseen_units(
+        self, snapshot: Snapshot, base: Base, fills: Collection[Unit]
+    ) -> dict[int, tuple[Unit, ...]]:
+        """Return, by row, the units of `fills` that are blank in the sheet and whose value in the
+        store differs from the base: the sheet does not have the store's value.
         """
         frame = base.rows
         before, places = (
@@ -357,7 +364,7 @@ class RowComparison:
             np.array(self.places, np.intp),
         )
         blank: dict[Unit, match.Mask] = {}
-        for unit in UNITS:
+        for unit in fills:
             masks = [is_blank(self.frame[c].array) for c in COLUMNS_OF[unit] if c in self.frame]
             if masks:
                 blank[unit] = np.logical_and.reduce(masks) & (places >= 0) & (before >= 0)
@@ -638,6 +645,15 @@ def read_category(values: RowValues) -> Category:
     return Category(values.get("category_id"), values.get("category"))
 
 
+def with_values_of(base: Base, snapshot: Snapshot, units: Collection[Unit]) -> Base:
+    """Return the base with the snapshot's values of the units, for the pets that are in both."""
+    if not units:
+        return base
+    now = {pet.id: pet for pet in pets_of(base.ids, snapshot.rows)}
+    old = pets_of(filter(None, now), base.rows)
+    return base.with_pets([with_fields(pet, now[pet.id], units) for pet in old])
+
+
 def restore_missing_columns(old: Base) -> Base:
     """Return the base with the sheet's last values in the missing columns.
 
@@ -674,20 +690,24 @@ def _with_missing_columns(pet: Pet, last: Pet, base: Base, back: Collection[str]
 
 
 def _build_mixed_pets(
-    snapshot: Snapshot, mixed: Mapping[int, tuple[Unit, ...]], old: Base | None
+    snapshot: Snapshot,
+    mixed: Mapping[int, tuple[Unit, ...]],
+    old: Base | None,
+    apart: Collection[Unit],
 ) -> list[pd.DataFrame]:
-    """Return a frame of the pets, with the base's values in the units that differ. Pets that the
-    base lacks are omitted; if it lacks all, the list is empty.
+    """Return a frame of the pets, with the base's values in the units that differ. A pet that the
+    base lacks has no values there if all these units are in `apart`; other such pets are omitted.
+    The list is empty if no pet is left.
     """
-    if old is None or not mixed:
+    if not mixed or (old is None and not apart):
         return []
     pets = pets_at(snapshot.rows, list(mixed))
-    places = match.positions(integers([pet.id for pet in pets]), old.rows)
-    before = iter(pets_at(old.rows, places[places >= 0]))
+    ids = [pet.id for pet in pets]
+    known = {} if old is None else {pet.id: pet for pet in pets_of(filter(None, ids), old.rows)}
     mixed_pets = [
-        with_fields(pet, next(before), units)
-        for pet, units, place in zip(pets, mixed.values(), places.tolist(), strict=True)
-        if place >= 0
+        with_fields(pet, known.get(pet.id) or Pet(id=pet.id), units)
+        for pet, units in zip(pets, mixed.values(), strict=True)
+        if pet.id in known or {*apart}.issuperset(units)
     ]
     return [rows_from_pets(mixed_pets)] if mixed_pets else []
 
@@ -745,6 +765,7 @@ def with_report(base: Base | None, report: Report) -> Base:
     for pet_id, change in _iter_sent_changes(report):
         before = old.get(pet_id)
         clashes = {clash.column for clash in clashes_by_row.get(change.row, ())}
+        clashes |= report.plan.options.unsent_units
         is_new = before is None and isinstance(change, Update)
         if is_new and base is not None:
             before = Pet(id=pet_id)

@@ -205,7 +205,13 @@ def _find_changed(frame: pd.DataFrame, names: pd.Series[Any], pets: pd.DataFrame
 
 
 def _find_misplaced(
-    changes: Sequence[Change], sheet: Sheet, pets: pd.DataFrame, base: Base | None, *, is_all: bool
+    changes: Sequence[Change],
+    sheet: Sheet,
+    pets: pd.DataFrame,
+    base: Base | None,
+    *,
+    is_all: bool,
+    renamed_rows: Collection[int],
 ) -> list[Conflict]:
     """Return the conflicts of misplaced rows.
 
@@ -217,11 +223,15 @@ def _find_misplaced(
 
     Without a base, the values of misplaced rows may be intended: unless the sheet must list all
     pets (`is_all`), they are conflicts only if there is such an add.
+
+    `renamed_rows` have other names than their pets, which are not sent.
     """
     renamed = [
         each
         for each in changes
-        if isinstance(each, Update) and len(each.fields) >= _MIN_DIFFERING and "name" in each.fields
+        if isinstance(each, Update)
+        and len({*each.fields, *(["name"] if each.row in renamed_rows else ())}) >= _MIN_DIFFERING
+        and ("name" in each.fields or each.row in renamed_rows)
     ]
     merged = _select_merged(renamed, sheet)
     updates = {each.row: each for each in merged if each.row is not None}
@@ -1068,8 +1078,9 @@ def _find_missing(
         # The user did not see the store's changes in a column that the sheet lacks.
         shown = restore_missing_columns(base).rows
         before = pets_at(shown, match.positions(base.rows["id"].array.take(old), shown))
+        unwatched = {column for unit in options.never_units for column in COLUMNS_OF[unit]}
         fields = [
-            differing_columns(old_pet, new_pet)
+            tuple(c for c in differing_columns(old_pet, new_pet) if c not in unwatched)
             for old_pet, new_pet in zip(before, pets, strict=True)
         ]
         lost = {old_pet.id for old_pet in before if old_pet == Pet(id=old_pet.id)}
@@ -1869,8 +1880,14 @@ def _build_plan(
 ) -> tuple[Plan, MissingPets]:
     snapshot, sheet = compared.snapshot, compared.sheet
     decisions.decide()
+    renamed_rows = frozenset(decisions.remarks.unsent_values.get("name", ()))
     misplaced = _find_misplaced(
-        decisions.changes, sheet, snapshot.rows, base, is_all=options.delete_missing
+        decisions.changes,
+        sheet,
+        snapshot.rows,
+        base,
+        is_all=options.delete_missing,
+        renamed_rows=renamed_rows,
     )
     displaced = _collect_ids(sheet, misplaced)
     decisions.hold(misplaced)
@@ -1904,6 +1921,7 @@ def _build_plan(
     moved = find_shifted(decided, sheet, base)
     before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
+    edited |= {row: edited[row] | {"name"} for row in edited.keys() & renamed_rows}
     watched = pets_of(guard.sentinels, snapshot.rows)
     plan = Plan(
         created=created,
@@ -1984,7 +2002,7 @@ def _build_slots(
     """Return the slots of the rows without an id that match a pet, add a pet, or are in conflict
     because they may be the row of a pet. A row that adds a pet is omitted if it has no neighbour
     with an id and no action. A slot includes the values if the row matches a pet or may be the row
-    of a pet, unless an earlier run recorded them.
+    of a pet, unless an earlier run recorded them, and if the row adds a pet without some of them.
     """
     remarks = decisions.remarks
     here = (sheet.source, sheet.tab)
@@ -1995,14 +2013,17 @@ def _build_slots(
     }
     places = slots_of(sheet)
     conflict_rows = decisions.may_be.keys() & places.keys() - remarks.recognised.keys()
+    withheld = {*decisions.withheld}
     row_pets = read_row_pets(
-        sheet, (remarks.recognised.keys() - identities) | conflict_rows, decisions.vocabulary
+        sheet,
+        (remarks.recognised.keys() - identities) | conflict_rows | (withheld & places.keys()),
+        decisions.vocabulary,
     )
     added = {change.row for change in changes if isinstance(change, Add)}
     actions = actions_of(sheet, places)
     slots = {}
     for row, place in places.items():
-        is_known = place != (None, None) or bool(actions[row])
+        is_known = place != (None, None) or bool(actions[row]) or row in withheld
         if row in remarks.recognised or row in conflict_rows or (row in added and is_known):
             record = remarks.known.get(row)
             slots[row] = Slot(

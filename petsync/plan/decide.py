@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
@@ -17,9 +17,11 @@ import numpy as np
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Add, Change, Clash, Conflict, Delete, FailedLookup, Snapshot, Update
 from petsync.plan.fields import (
+    COLUMNS_OF,
     UNITS,
     Unit,
     cell,
+    changed_columns,
     content,
     differing_columns,
     find_filled_columns,
@@ -28,7 +30,9 @@ from petsync.plan.fields import (
     is_another,
     known_id,
     normalize,
+    says,
     spelling,
+    unit_text,
 )
 from petsync.plan.lineage import (
     Identity,
@@ -55,12 +59,12 @@ from petsync.plan.match import (
 )
 from petsync.plan.merge import FieldRule, Judge, Judgement
 from petsync.plan.notes import Remarks, first_items, is_converted
-from petsync.plan.options import PlanOptions, Side
+from petsync.plan.options import NEEDED, UNSENT, PlanOptions, Side
 from petsync.plan.plan import describe_clashes, hint_of
 from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
-from petsync.table.columns import ADDING, CLEAR, Column
+from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
 from petsync.table.frame import has_id_in, ids_of, lacks_id, pets_from_frame, unique_texts
 from petsync.table.sheet import Sheet
 
@@ -110,6 +114,7 @@ class SheetComparison:
 
 KeptRule = Literal[
     "agrees",
+    "owned",
     "older",
     "recognised",
     "known-row",
@@ -165,7 +170,8 @@ class Decisions:
     `unchanged` is the number of unchanged rows.
     `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the pets to which a
     row in conflict may belong. `uncertain` has the addresses of rows that may belong to any pet:
-    rows without a reliable id that are blocked, ignored or in conflict.
+    rows without a reliable id that are blocked, ignored or in conflict. `withheld` has the rows
+    that add a pet without some of their values, because of the fields' owners.
     """
 
     def __init__(
@@ -180,10 +186,19 @@ class Decisions:
         self._words = snapshot.words
         self.vocabulary = snapshot.vocabulary
         self._unheard = snapshot.unheard
-        self.judge = Judge(self.vocabulary, options.sheet_wins, compared.uploads, base)
+        self.judge = Judge(
+            self.vocabulary, options.sheet_wins, compared.uploads, base, options.owners
+        )
         self._matches = compared.matches
         self._suspects = self._select_suspects(compared.suspects)
-        self.sides = Alignment(self.sheet, snapshot.rows, base, self._suspects)
+        self.sides = Alignment(
+            self.sheet,
+            snapshot.rows,
+            base,
+            self._suspects,
+            unsent=options.unsent_units,
+            always=[unit for unit, owner in options.owners.items() if owner == "sheet"],
+        )
         self.uncertain = [*_find_untrusted_ids(self.sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.changes: list[Change] = []
@@ -197,6 +212,7 @@ class Decisions:
         self._undone, self._restored = compared.undone, compared.restored
         self._renumbered = compared.renumbered
         self._known = self._claim_places()
+        self.withheld: list[int] = []
         self._kept: dict[int, KeptRule] = {}
         self._judged: dict[int, tuple[tuple[Unit, FieldRule], ...]] = {}
 
@@ -219,6 +235,27 @@ class Decisions:
         self.remarks.older += rows["older"]
         self.remarks.deleted_in_store += rows["gone"]
         self._note_restored()
+        self._note_unsent_values()
+
+    def _note_unsent_values(self) -> None:
+        """Record the rows whose values are not sent because of a field's owner."""
+        found = self.remarks.unsent_values
+        for unit in self._options.unsent_units:
+            rows = self.sides.differing.get(unit, [])
+            if unit == "category" and rows:
+                rows = [*self._iter_other_categories(rows)]
+            found[unit] = sorted({*rows, *found.get(unit, ())})
+
+    def _iter_other_categories(self, rows: Sequence[int]) -> Iterator[int]:
+        """Yield those of the rows whose category really differs from their pet's."""
+        frame = self.sheet.rows
+        at = np.flatnonzero(frame.index.isin(rows))
+        for row in iter_rows(frame, at, self.sides.places_of(at)):
+            pet = self.sides.pet(row.place)
+            old = self._base_of(row, pet.id)
+            rules = dict(self.judge.judge(row.values, pet, old, ("category",)).rules)
+            if _is_kept_by_owner(rules["category"]):
+                yield row.number
 
     def rows_of(self, pet_id: int) -> Iterator[RowDecision]:
         """Yield the decision on each row that names the pet, or that was recognised as its row."""
@@ -232,6 +269,8 @@ class Decisions:
                 units = [unit for unit in UNITS if unit not in rules]
                 known = None if row.action in ADDING else old
                 rules |= self.judge.judge(row.values, pet, known, units).rules
+            else:
+                rules |= {unit: self._rule_of_unsent(unit) for unit in self._find_withheld(row)}
             yield RowDecision(row, self._kept_rule(row), old, rules)
 
     def pet_of(self, pet_id: int) -> Pet | None:
@@ -247,7 +286,13 @@ class Decisions:
             return "ignored"
         if row.number in self._decided:
             return self._kept.get(row.number)
-        return "older" if row.number in self.sides.older else "agrees"
+        if row.number in self.sides.older:
+            return "older"
+        return "owned" if row.number in self._unsent_rows else "agrees"
+
+    @cached_property
+    def _unsent_rows(self) -> frozenset[int]:
+        return frozenset().union(*self.remarks.unsent_values.values())
 
     @cached_property
     def _decided(self) -> frozenset[int]:
@@ -292,6 +337,7 @@ class Decisions:
         """Yield a sentence on each thing that the user should check."""
         known = self.vocabulary.categories if self.remarks.categories else ()
         yield from self.remarks.notes(self.sheet.address, known)
+        yield from self.remarks.iter_owner_notes(self._options.owners, self.sheet.address)
 
     def _ignored_without_id(self) -> list[str]:
         frame = self.sheet.rows
@@ -506,7 +552,8 @@ class Decisions:
             self._check_renumbered(row)
             return self._add(row)
         run = self._undone.get(row.pet_id or 0)
-        if self.judge.edits(row.values, old):
+        sent_units = [unit for unit in UNITS if unit not in self._options.unsent_units]
+        if self.judge.edits(row.values, old, sent_units):
             problem = (
                 f"was edited, and pet {row.pet_id} has been deleted from the store since the export"
             )
@@ -550,11 +597,14 @@ class Decisions:
 
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
         undo = self._restored.get(pet.id or 0)
+        never = {column for unit in self._options.never_units for column in COLUMNS_OF[unit]}
         if old is None and self._has_base and undo is not None:
             # A run deleted the pet, so the base lacks it, and an undo restored it.
             self.remarks.restored[row.number] = undo
             return "older"
-        if old is not None and (moved := differing_columns(old, pet)):
+        if old is not None and (
+            moved := [column for column in differing_columns(old, pet) if column not in never]
+        ):
             problem = (
                 f"is to delete pet {pet.id}, but the store changed its {', '.join(moved)} since "
                 "the export"
@@ -578,11 +628,12 @@ class Decisions:
         self._judged[row.number] = judged.rules
         if "photo_urls" in row.units and self.judge.keeps_photos(row.values, pet, old):
             self.remarks.uploaded.append(row.number)
-        edits: RowValues = {}
-        if "category" in row.units:
-            edits = self.judge.edits(row.values, old, ("category",))
-            if has_contradiction(edits, self.vocabulary):
-                self.remarks.by_name.append(row.number)
+        for unit, rule in judged.rules:
+            if _is_kept_by_owner(rule):
+                self.remarks.unsent_values.setdefault(unit, []).append(row.number)
+        edits = self._find_category_edits(row, old)
+        if has_contradiction(edits, self.vocabulary):
+            self.remarks.by_name.append(row.number)
         if not judged.fields and not judged.clashes:
             return self._keep(row, pet, judged)
         self._check(row, pet, old, judged, edits)
@@ -595,6 +646,7 @@ class Decisions:
         self._note_category(row, plain)
         if "name" in plain:
             self._note_name(row, old)
+        self._note_overwritten(row, pet, old, judged)
         return Update(
             row=row.number,
             source=self._source(row, find_row_columns(judged.fields, row.values)[0]),
@@ -603,10 +655,27 @@ class Decisions:
             after=judged.after,
         )
 
+    def _find_category_edits(self, row: Row, old: Pet | None) -> RowValues:
+        """Return the row's values from which its category comes; {} if it is not compared."""
+        owner = self._options.owners.get("category")
+        if "category" not in row.units or owner in UNSENT:
+            return {}
+        edits = self.judge.edits(row.values, old, ("category",))
+        return edits or (row.values if owner == "sheet" else {})
+
+    def _note_overwritten(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
+        """Note the store's changes since the export that values of the sheet replace."""
+        for unit, rule in judged.rules:
+            if rule == "owner-sheet" and old is not None and changed_columns(old, pet, unit):
+                text = unit_text(pet, unit, cell)
+                self.remarks.overwritten.setdefault(unit, {})[row.number] = text
+
     def _keep(self, row: Row, pet: Pet, judged: Judgement) -> KeptRule:
         """Return the rule of a row that changes nothing."""
         if self.judge.is_older(judged, row.values, pet):
             return "older"
+        if any(_is_kept_by_owner(rule) for _, rule in judged.rules):
+            return "owned"
         if row.number in self.remarks.known:
             return "known-row"
         return "recognised" if row.number in self.remarks.recognised else "agrees"
@@ -688,7 +757,9 @@ class Decisions:
         return msgspec.structs.replace(clash, refused="" if can_win else refused, note=note)
 
     def _add(self, row: Row) -> Add:
-        after = merge_row(Pet(id=row.pet_id), row.values, self.vocabulary)
+        withheld = self._find_withheld(row)
+        values = _without_units(row.values, withheld)
+        after = merge_row(Pet(id=row.pet_id), values, self.vocabulary)
         if not normalize(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
             raise _RowConflict("no-name", "would be a new pet without a name", hint, row.pet_id)
@@ -697,25 +768,58 @@ class Decisions:
                 "would be a new pet without a status, which no query of the service could find"
             )
             raise _RowConflict("no-status", problem, self._describe_statuses(), row.pet_id)
-        if is_nameless_category(None, row.values, self.vocabulary):
+        if is_nameless_category(None, values, self.vocabulary):
             raise self._conflict_of_nameless_category(row, row.pet_id)
-        if has_contradiction(row.values, self.vocabulary):
+        if has_contradiction(values, self.vocabulary):
             self.remarks.by_name.append(row.number)
         fields = find_filled_columns(after)
         self._check_spelling(row, fields, None, after)
         self._note_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
-        if alike and row.action == "add":
-            used = {*self.sheet.named_ids, *self.remarks.recognised.values()}
-            twin = next((each for each in alike if each not in used), None)
-            way = "" if twin is None else f"give it the id {twin}, "
-            problem = f"is to add a pet, and pet {twin or alike[0]} has the same values"
-            hint = f"Remove the row, {way}or write `add-another` as its action."
-            raise _RowConflict("twin", problem, hint, twin or alike[0])
-        if alike and row.action != "add-another":
-            self.remarks.twins.append(row.number)
+        self._check_twins(row, alike)
+        self._note_owners_of_new(row, withheld)
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
+
+    def _check_twins(self, row: Row, alike: Sequence[int]) -> None:
+        """Raise _RowConflict if a row with the action `add` would add a pet that the store has, and
+        note any other row without an id that would. `alike` has the pets with the values to send.
+        """
+        twins = [*alike]
+        if row.pet_id is None and self._options.owners:
+            whole = merge_row(Pet(), row.values, self.vocabulary)
+            twins += self._alike.get(content(whole), [])
+        if twins and row.action == "add":
+            used = {*self.sheet.named_ids, *self.remarks.recognised.values()}
+            twin = next((each for each in twins if each not in used), None)
+            way = "" if twin is None else f"give it the id {twin}, "
+            problem = f"is to add a pet, and pet {twin or twins[0]} has the same values"
+            hint = f"Remove the row, {way}or write `add-another` as its action."
+            raise _RowConflict("twin", problem, hint, twin or twins[0])
+        if twins and row.action != "add-another":
+            self.remarks.twins.append(row.number)
+
+    def _note_owners_of_new(self, row: Row, withheld: Collection[Unit]) -> None:
+        """Note the values that a new pet does not get, or gets although the sheet does not own the
+        field.
+        """
+        for unit in withheld:
+            self.remarks.unsent_values.setdefault(unit, []).append(row.number)
+        for unit in self._options.unsent_units.intersection(NEEDED):
+            if says(row.values, unit):
+                self.remarks.initial_values.setdefault(unit, []).append(row.number)
+        if withheld:
+            self.withheld.append(row.number)
+
+    def _find_withheld(self, row: Row) -> list[Unit]:
+        """Return the units of a row that are not sent if the row adds a pet."""
+        units = (unit for unit in UNITS if unit in self._options.unsent_units)
+        return [
+            unit for unit in units if unit not in NEEDED and says(_find_filled(row.values), unit)
+        ]
+
+    def _rule_of_unsent(self, unit: Unit) -> FieldRule:
+        return "owner-store" if self._options.owners[unit] == "store" else "owner-never"
 
     def _conflict_of_nameless_category(self, row: Row, pet_id: int | None) -> _RowConflict:
         problem = f"names the category {row.values['category_id']}, which the store does not have"
@@ -960,12 +1064,25 @@ class Decisions:
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
         """For rows without an id, by row number: the position of a pet that has all values of the
-        row and that no row names, and this pet.
+        row, or else all that an add would send, and that no row names; and this pet.
         """
         if self._options.match_on:
             return {}
-        free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
-        return self._candidates.find_identical(free, self.vocabulary)
+        rows = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
+        found = self._candidates.find_identical(rows, self.vocabulary)
+        withheld = self._options.unsent_units.difference(NEEDED)
+        rest = [
+            msgspec.structs.replace(row, values=_without_units(row.values, withheld))
+            for row in rows
+            if withheld and row.number not in found
+        ]
+        if not rest:
+            return found
+        # A pet that was added from the row has only the values that were sent.
+        free = ~self.sides.named
+        free[[place for place, _ in found.values()]] = False
+        others = Candidates(self.sides.pets, free, self._free_names, ())
+        return {**found, **others.find_identical(rest, self.vocabulary)}
 
     @cached_property
     def _ids(self) -> frozenset[int]:
@@ -976,6 +1093,22 @@ class Decisions:
         on = self._options.match_on
         free = np.ones(len(self.sides.named), dtype=bool) if on else ~self.sides.named
         return Candidates(self.sides.pets, free, self._free_names, on)
+
+
+def _is_kept_by_owner(rule: FieldRule) -> bool:
+    return rule in ("owner-store", "owner-never")
+
+
+def _find_filled(values: RowValues) -> RowValues:
+    """Return the values without those that empty a field."""
+    return {column: each for column, each in values.items() if each and each != CLEARED}
+
+
+def _without_units(values: RowValues, units: Collection[Unit]) -> RowValues:
+    if not units:
+        return values
+    columns = {column for unit in units for column in COLUMNS_OF[unit]}
+    return {column: each for column, each in values.items() if column not in columns}
 
 
 def _wins(clash: Clash, judged: Judgement) -> bool:

@@ -107,6 +107,9 @@ FIELD_RULES: Mapping[str, str] = {
     "merged": "Sheet and store both changed it, and both changes are kept.",
     "clash-store": "Sheet and store changed it differently: the store's value stays.",
     "clash-sheet": "Sheet and store changed it differently: the sheet's value is sent.",
+    "owner-sheet": "Sheet and store differ. The sheet owns the field: its value is sent.",
+    "owner-store": "Sheet and store differ. The store owns the field: its value stays.",
+    "owner-never": "Sheet and store differ. The field is never written.",
     "together": "The category's other cell decides it.",
     "new": "The pet is new.",
     "held": "Nothing is sent for the row, because it is in conflict.",
@@ -124,6 +127,8 @@ PET_RULES: Mapping[str, str] = {
     "asked": "The row's action is delete.",
     "missing": "No row names it, and missing pets are to be deleted.",
     "agrees": "The store already has the row's values.",
+    "owned": "The row differs from the store only in fields that are not sent, because of their "
+    "owner.",
     "older": "The row was not edited since the export, and the store's newer values stay.",
     "gone": "The store no longer has the pet, and its row was not edited since the export.",
     "not-there": "The row's action is delete, and the store does not have the pet.",
@@ -271,7 +276,7 @@ class _Case:
                     rule = "ignored"
                 elif after is None and not (conflict is not None and conflict.is_unanswered):
                     rule = "gone" if current is None else "deleted"
-                elif is_held and rule in ("differs", "edited", "merged", "new", "clash-sheet"):
+                elif is_held and rule in _SENT:
                     rule = "held"
                 yield _reason(column, decision.old, sheet, current, after, rule)
 
@@ -302,6 +307,7 @@ def _reason(
     )
 
 
+_SENT = ("differs", "edited", "merged", "new", "clash-sheet", "owner-sheet")
 _RULE_OF = {"add": "new", "update": "updated", "delete": "asked"}
 
 

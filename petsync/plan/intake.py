@@ -131,7 +131,9 @@ def _note(
 # In a `merge` the sheet takes a field if the store's value differs and the row's value is unedited
 # since the base. If both sides edited it, the sheet's value stays, and the plan sends it or reports
 # a conflict. The exceptions are tags and photos, which merge, and clashes that the store wins. If
-# `store` leads, the sheet takes every field.
+# `store` leads, the sheet takes every field. A field that the store owns is taken like that in a
+# merge, too; a field that the sheet owns, or nobody, is never taken. A new row lacks such fields,
+# except the name.
 #
 # The plan's decisions tell which rows are in conflict, which rows have a deleted pet, and why a pet
 # in no row stays in the store. A judge decides the fields again, because a run may have changed the
@@ -205,6 +207,12 @@ def build_inbound(
             edits=edits,
             identified=tuple(intake.iter_identified()),
             added=tuple(added),
+            blank=tuple(
+                column
+                for unit in UNITS
+                if unit in options.unwritten_units and unit != "name"
+                for column in COLUMNS_OF[unit]
+            ),
             removed=tuple(removed),
             notes=(*stay, *notes),
         ).with_verdict(guard)
@@ -234,7 +242,10 @@ class _IntakeInput:
         # The columns that were missing in the last round, and have values now.
         were_missing = frozenset[str]() if base is None else base.missing
         self._returned = were_missing and were_missing - missing_columns(sheet, base)[0]
-        self._judge = Judge(snapshot.vocabulary, options.sheet_wins, base=base)
+        self._judge = Judge(
+            snapshot.vocabulary, options.sheet_wins, base=base, owners=options.owners
+        )
+        self._written = [unit for unit in UNITS if unit not in options.unwritten_units]
         self.rows = with_pet_ids(sheet.rows, pet_ids)
         self._places = match.positions(self.rows["id"].array, self._pets)
         self._old = _positions(self.rows["id"].array, base)
@@ -250,12 +261,14 @@ class _IntakeInput:
         """Yield the rows that take values, in the sheet's order."""
         at = np.flatnonzero(self._takes & (self._places >= 0))
         differs = match.differences(self.rows, at, self._pets, self._places[at])
-        fills = {unit: self._mask_fillable(unit, at) for unit in UNITS}
-        wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
+        fills = {unit: self._mask_fillable(unit, at) for unit in self._written}
+        wanted = {unit: differs[unit] | fills[unit] for unit in self._written}
+        if not wanted:
+            return
         some = np.flatnonzero(match.any_unit(wanted))
         current = pets_at(self._pets, self._places[at[some]])
         old = self._find_exported_pets(at[some])
-        units = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
+        units = [tuple(unit for unit in wanted if wanted[unit][n]) for n in some.tolist()]
         lines = iter_rows(self.rows, at[some], self._places[at[some]], units)
         for row, pet, was in zip(lines, current, old, strict=True):
             fields = tuple(self._fields(row, pet, was))
@@ -436,16 +449,23 @@ class _IntakeInput:
 
     def _mask_fillable(self, unit: Unit, at: Positions) -> Mask:
         """Return a mask of the rows with a blank cell of the unit that can be filled."""
-        masks = [self._mask_blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
+        leads = self._leads_in(unit)
+        masks = [
+            self._mask_blank_beside(c, at, leads=leads) for c in COLUMNS_OF[unit] if c in self.rows
+        ]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
-    def _mask_blank_beside(self, column: Column, at: Positions) -> Mask:
+    def _leads_in(self, unit: Unit) -> bool:
+        """Return true if the store leads in this field."""
+        return self._leads or self._options.owners.get(unit) == "store"
+
+    def _mask_blank_beside(self, column: Column, at: Positions, *, leads: bool) -> Mask:
         blank = is_blank(self.rows[column].array.take(at))
         some = np.flatnonzero(blank)
         if not len(some):
             return blank
         blank[some] = ~is_empty(self._pets[column].array.take(self._places[at[some]]))
-        if not self._leads:
+        if not leads:
             blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
             if self._base is not None and column not in self._returned:
@@ -463,18 +483,23 @@ class _IntakeInput:
 
     def _fields(self, row: Row, current: Pet, old: Pet | None) -> Iterator[Column]:
         for unit in row.units:
-            if self._leads or self._judge.is_settled(
+            leads = self._leads_in(unit)
+            if leads or self._judge.is_settled(
                 unit, row.values, current, old, keeps_both=self._options.keeps_both
             ):
                 for column in COLUMNS_OF[unit]:
-                    if column in self.rows and self._differs(column, row.values, current, old):
+                    if column in self.rows and self._differs(
+                        column, row.values, current, old, leads=leads
+                    ):
                         yield column
 
-    def _differs(self, column: Column, values: RowValues, current: Pet, old: Pet | None) -> bool:
+    def _differs(
+        self, column: Column, values: RowValues, current: Pet, old: Pet | None, *, leads: bool
+    ) -> bool:
         if column not in values or (column == "category_id" and known_id(values[column]) is None):
             last = None if old is None else self._judge.find_sheet_pet(old)
             fills = last is not None and (column in self._returned or not _has_text(column, last))
-            return (self._leads or fills) and _has_text(column, current)
+            return (leads or fills) and _has_text(column, current)
         return not is_as_expected(build_pet(values), current, column)
 
     def _iter_rows(self, mask: Mask) -> Iterator[Row]:

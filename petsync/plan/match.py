@@ -708,6 +708,9 @@ class Alignment:
     """A sheet aligned with a snapshot's `pets` and with its base.
 
     `named` is a mask of the pets that rows name. `ignored` and `unchanged` are numbers of rows.
+    Units in `unsent` are not compared further: `differing` has, by unit, the rows that differ from
+    their pets in them, in a category perhaps only in its spelling. A row that differs in a unit of
+    `always` counts as edited.
     `older` has the numbers of the rows that have the exported values while the store has newer
     ones. `suspect` rows that differ from their pet are compared in detail even if they are
     unedited.
@@ -719,8 +722,13 @@ class Alignment:
         pets: pd.DataFrame,
         base: Base | None,
         suspect: Collection[int] = frozenset(),
+        *,
+        unsent: Collection[Unit] = (),
+        always: Collection[Unit] = (),
     ) -> None:
         self.pets, self._frame, self._base = pets, sheet.rows, base
+        self._unsent, self._always = _bits_of(unsent), _bits_of(always)
+        self.differing: dict[Unit, list[int]] = {}
         self._suspect = list(suspect)
         is_other = ~has_action(sheet.rows, "merge")
         others = sheet.rows.loc[is_other, ["action"]]
@@ -740,6 +748,10 @@ class Alignment:
         """Yield the rows that may differ from their pet, in the sheet's order."""
         units = [_UNITS_OF[bits] for bits in self._bits.tolist()]
         return iter_rows(self._frame, self._at, self._places[self._at], units)
+
+    def places_of(self, at: Positions) -> Positions:
+        """Return the positions of the pets of the rows `at` these positions, -1 for none."""
+        return self._places[at]
 
     def pet(self, place: int) -> Pet:
         """Return the pet at a position in the snapshot."""
@@ -775,8 +787,14 @@ class Alignment:
         these units. Set `older` to the other rows that differ.
         """
         bits = _bits(differences(self._frame, at, self.pets, self._places[at]))
+        if self._unsent:
+            for n, unit in enumerate(UNITS):
+                if self._unsent >> n & 1:
+                    found = at[(bits >> n & 1) > 0]
+                    self.differing[unit] = self._frame.index[found].tolist()
+            bits &= ~self._unsent
         at, bits = at[bits > 0], bits[bits > 0]
-        edited = (bits & self._find_edited_units(at)) > 0
+        edited = (bits & (self._find_edited_units(at) | self._always)) > 0
         if self._suspect:
             edited |= self._frame.index[at].isin(self._suspect)
         if self._base is not None and self._base.sheet_pets and len(at):
@@ -821,6 +839,11 @@ def _places(frame: pd.DataFrame, pets: pd.DataFrame) -> Positions:
     if "id" not in frame:
         return np.full(len(frame), -1, dtype=np.intp)
     return positions(frame["id"].array, pets)
+
+
+def _bits_of(units: Collection[Unit]) -> np.uint8:
+    """Return the bits of these units."""
+    return np.uint8(sum(1 << n for n, unit in enumerate(UNITS) if unit in units))
 
 
 def _bits(masks: Mapping[Unit, Mask]) -> Bits:

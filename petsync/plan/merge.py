@@ -5,7 +5,7 @@ docs/plan.md ("Field by field") explains the rules to users.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,6 +33,7 @@ from petsync.plan.fields import (
     with_kept_photos,
 )
 from petsync.plan.match import RowValues, apply_unit, build_pet, clears
+from petsync.plan.options import UNSENT, Owner
 from petsync.plan.uploads import Uploads
 from petsync.table.base import Base
 from petsync.table.columns import CLEARED, Column
@@ -52,6 +53,9 @@ FieldRule = Literal[
     "merged",
     "clash-store",
     "clash-sheet",
+    "owner-sheet",
+    "owner-store",
+    "owner-never",
 ]
 
 
@@ -92,6 +96,8 @@ class Judge:
     the base. In such a unit, a value that differs from both base and store is a clash, even if the
     store did not change.
     """
+    owners: Mapping[Unit, Owner] = field(default_factory=dict)
+    """The owners of fields. A field of one side is neither merged nor in clash."""
     last_row_pets: dict[int, Pet] = field(default_factory=dict)
     """The values of rows whose pets the base lacks, as a run last read them, by the pet's id."""
 
@@ -146,18 +152,23 @@ class Judge:
 
     def keeps_photos(self, values: RowValues, current: Pet, old: Pet | None) -> bool:
         """Return true if the pet keeps uploaded photos that the row lacks."""
-        return (
-            old is None
-            and bool(values.get("photo_urls"))
-            and bool(self._find_lacking_photos(values, current))
+        owner = self.owners.get("photo_urls")
+        if owner in UNSENT or (old is not None and owner is None):
+            return False
+        return bool(values.get("photo_urls")) and bool(
+            self._find_lacking_photos(values, current, old)
         )
 
-    def _find_lacking_photos(self, values: RowValues, current: Pet) -> frozenset[str]:
+    def _find_lacking_photos(
+        self, values: RowValues, current: Pet, old: Pet | None
+    ) -> frozenset[str]:
+        """Return the uploaded photos that the row lacks, and that it did not have at the export."""
         uploaded = self.uploads.photos(current)
         if not uploaded:
             return frozenset()
-        there = frozenset(photo_keys(values["photo_urls"]))
-        return frozenset(url for url in uploaded if normalize(url) not in there)
+        exported = () if old is None else old.photo_urls
+        known = frozenset(photo_keys((*values["photo_urls"], *exported)))
+        return frozenset(url for url in uploaded if normalize(url) not in known)
 
     def find_older_units(
         self, values: RowValues, current: Pet, old: Pet | None
@@ -187,6 +198,8 @@ class Judge:
         """
         if not says(values, unit):
             return "blank", current, ()
+        if (owner := self.owners.get(unit)) is not None:
+            return self._judge_owned(unit, owner, values, current, old)
         if old is None:
             return self._judge_without_base(unit, values, current)
         moved = changed_columns(old, current, unit)
@@ -202,16 +215,31 @@ class Judge:
             return "edited", new, changed
         return self._judge_both_edits(unit, edits, current, old, new, merges=not is_unsure)
 
-    def _judge_without_base(
-        self, unit: Unit, values: RowValues, current: Pet
+    def _judge_owned(
+        self, unit: Unit, owner: Owner, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        """Judge a unit, as `_judge_unit` does, without an exported value."""
-        new = apply_unit(current, unit, values, self.vocabulary)
-        has_uploads = unit == "photo_urls" and self.keeps_photos(values, current, None)
+        """Judge a unit, as `_judge_unit` does, that the sheet or the store owns, or nobody."""
+        rule, new, changed = self._judge_without_base(unit, values, current, old)
+        if not changed:
+            return rule, new, ()
+        if owner == "sheet":
+            return "owner-sheet", new, changed
+        return ("owner-store" if owner == "store" else "owner-never"), new, changed
+
+    def _judge_without_base(
+        self, unit: Unit, values: RowValues, current: Pet, old: Pet | None = None
+    ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+        """Judge a unit, as `_judge_unit` does, by the row's whole value. An exported pet shows only
+        which cell of a category was edited, and which photos the row has had.
+        """
+        if unit == "category" and old is not None:
+            new = self.resolve_category(values, current, old)
+        else:
+            new = apply_unit(current, unit, values, self.vocabulary)
+        has_uploads = unit == "photo_urls" and self.keeps_photos(values, current, old)
         if has_uploads:
-            urls = with_kept_photos(
-                values["photo_urls"], current.photo_urls, self._find_lacking_photos(values, current)
-            )
+            lacking = self._find_lacking_photos(values, current, old)
+            urls = with_kept_photos(values["photo_urls"], current.photo_urls, lacking)
             new = msgspec.structs.replace(current, photo_urls=urls)
         changed = changed_columns(new, current, unit)
         return ("differs" if changed else "uploaded" if has_uploads else "equal"), new, changed
@@ -272,7 +300,9 @@ class Judge:
 
 
 _CLASHING: frozenset[FieldRule] = frozenset({"clash-store", "clash-sheet"})
-_CHANGING: frozenset[FieldRule] = frozenset({"differs", "edited", "merged", "clash-sheet"})
+_CHANGING: frozenset[FieldRule] = frozenset(
+    {"differs", "edited", "merged", "clash-sheet", "owner-sheet"}
+)
 
 
 def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from petsync.models import Pet
+from petsync.plan.fields import Unit
 from petsync.plan.lineage import RestoredPet, RowRecord
+from petsync.plan.options import Owner
 
 __all__ = ["Remarks", "first_items", "is_converted"]
 
@@ -54,6 +56,14 @@ class Remarks:
     """The old and new names of rows in which a program may have changed the name."""
     misnamed: dict[int, tuple[Pet, str]] = field(default_factory=dict)
     """For each row that deletes a pet but has another name: the pet, and the name in the row."""
+    unsent_values: dict[Unit, list[int]] = field(default_factory=dict)
+    """By field, the rows whose values are not sent because of the field's owner."""
+    initial_values: dict[Unit, list[int]] = field(default_factory=dict)
+    """By field, the rows that add a pet with a value for a field that the sheet does not own."""
+    overwritten: dict[Unit, dict[int, str]] = field(default_factory=dict)
+    """By field that the sheet owns, the rows whose values replace a change in the store, with the
+    store's text.
+    """
 
     def forget(self, rows: Collection[int | None]) -> None:
         """Remove the remarks that apply only if the changes of these rows are sent: on
@@ -65,6 +75,36 @@ class Remarks:
             name: [row for row in own if row not in rows] for name, own in self.categories.items()
         }
         self.categories = {name: own for name, own in rest.items() if own}
+        for texts in self.overwritten.values():
+            for row in texts.keys() & rows:
+                del texts[row]
+        for unit, numbers in self.initial_values.items():
+            self.initial_values[unit] = [row for row in numbers if row not in rows]
+
+    def iter_owner_notes(
+        self, owners: Mapping[Unit, Owner], address: Callable[[int, str], str]
+    ) -> Iterator[str]:
+        """Yield the notes on the fields that the sheet or the store owns, or nobody. `address`
+        returns the address of a row's cell in a column.
+        """
+        for unit, owner in owners.items():
+            who = f"the {owner} owns it" if owner != "never" else "it is never written"
+            if texts := self.overwritten.get(unit):
+                cells = [f"{address(row, unit)} ({texts[row]!r})" for row in sorted(texts)]
+                yield (
+                    f"{unit}: {who}, and its values replace changes that the store made since the "
+                    f"export: {first_items(cells)}."
+                )
+            if rows := self.unsent_values.get(unit):
+                yield (
+                    f"{unit}: {who}. Values that differ from the store's are not sent: "
+                    f"{_at(rows, address, unit)}."
+                )
+            if rows := self.initial_values.get(unit):
+                yield (
+                    f"{unit}: {who}, but a new pet needs one, and gets it from its row: "
+                    f"{_at(rows, address, unit)}."
+                )
 
     def notes(self, address: Callable[[int, str], str], known: Iterable[str]) -> Iterator[str]:
         """Yield the notes.

@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
 import msgspec
 
 from petsync._options import Option, reject_unknown
 from petsync.errors import SettingsError
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit
 from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
 from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
     "JOB_WINNER",
     "MATCHABLE",
+    "NEEDED",
+    "OWNABLE",
+    "OWNERS",
     "SEND_SHEET",
+    "UNSENT",
     "CompareKeywords",
     "MergeOptions",
+    "Owner",
     "PictureKeywords",
     "PictureOptions",
     "PlanKeywords",
     "PlanOptions",
     "Side",
+    "check_owners",
     "plan_options_from",
 ]
 
 
 Side = Literal["store", "sheet"]
 """A side that can win a field that both changed to different values."""
+Owner = Literal["sheet", "store", "both", "never"]
+"""Who owns a field. "sheet": the sheet's value is sent. "store": the store's value counts, and
+nothing is sent. "both": the side that changed it since the export. "never": nothing is written on
+either side.
+"""
+OWNERS: tuple[Owner, ...] = get_args(Owner)
+OWNABLE: Mapping[str, Unit] = {
+    **{column: unit for unit, columns in COLUMNS_OF.items() for column in columns},
+    "tag_ids": "tags",
+}
+"""The columns that can have an owner, with their fields. Columns of one field have one owner."""
+UNSENT: tuple[Owner, ...] = ("store", "never")
+"""The owners with which the sheet's value of a field is never sent."""
+NEEDED: tuple[Unit, ...] = ("name", "status")
+"""The fields that a new pet gets from its row, whoever owns them: nobody would find it without."""
 MATCHABLE: tuple[Column, ...] = tuple(column for column in COLUMNS if column != "id")
 """The columns by which a row can be matched with its pet."""
 SEND_SHEET = '--on-conflict sheet, in Python on_conflict="sheet"'
@@ -59,6 +81,16 @@ class CompareKeywords(TypedDict, total=False):
             default="store",
         ),
     ]
+    owners: Annotated[
+        Mapping[str, Owner],
+        Option(
+            help="Who owns a column. The value of its owner, sheet or store, counts and is never "
+            "overwritten; both: the side that changed it; never: neither side is written.",
+            default="both",
+            metavar="COLUMN=OWNER",
+            flag="owner",
+        ),
+    ]
 
 
 class PlanKeywords(CompareKeywords, GuardKeywords, total=False):
@@ -78,6 +110,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """True if the base in the sheet is ignored."""
     on_conflict: Side = "store"
     """The side that wins a field that both changed to different values since the export."""
+    owners: Mapping[Unit, Owner] = {}
+    """The owners of fields, except "both". A column's name is converted to its field's."""
 
     def __post_init__(self) -> None:
         for flag in ("delete_missing", "two_way"):
@@ -96,6 +130,17 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(
                 f"on_conflict is {self.on_conflict!r}; it must be 'store' or 'sheet'"
             )
+        msgspec.structs.force_setattr(self, "owners", check_owners(self.owners))
+
+    @property
+    def unsent_units(self) -> frozenset[Unit]:
+        """The fields of which the sheet's values are never sent."""
+        return frozenset(unit for unit, owner in self.owners.items() if owner in UNSENT)
+
+    @property
+    def never_units(self) -> frozenset[Unit]:
+        """The fields that are written on neither side."""
+        return frozenset(unit for unit, owner in self.owners.items() if owner == "never")
 
     @property
     def sheet_wins(self) -> bool:
@@ -118,6 +163,18 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The side that wins a field that both changed to different values. "ask": neither side wins,
     and both keep their values.
     """
+    owners: Mapping[Unit, Owner] = {}
+    """The owners of fields, except "both"."""
+
+    @property
+    def unsent_units(self) -> frozenset[Unit]:
+        """The fields of which the sheet's values are never sent."""
+        return frozenset(unit for unit, owner in self.owners.items() if owner in UNSENT)
+
+    @property
+    def unwritten_units(self) -> frozenset[Unit]:
+        """The fields of which the store's values are never written into the sheet."""
+        return frozenset(u for u, owner in self.owners.items() if owner in ("sheet", "never"))
 
     @property
     def sheet_wins(self) -> bool:
@@ -145,7 +202,40 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
             match_on=self.match_on,
             two_way=two_way,
             on_conflict="sheet" if self.sheet_wins else "store",
+            owners=self.owners,
         )
+
+
+def check_owners(given: object) -> dict[Unit, Owner]:
+    """Return the owners of fields, without fields of both sides, in the table's order. `given` has
+    the owners of columns.
+
+    Raises SettingsError for an unknown column or owner, and for two owners of one field.
+    """
+    if not isinstance(given, Mapping):
+        raise SettingsError(
+            f"owners is {given!r}; it must be a mapping of columns",
+            hint='For example owners={"status": "store"}.',
+        )
+    named: dict[Unit, tuple[str, Owner]] = {}
+    for column, owner in given.items():
+        unit = OWNABLE.get(column) if isinstance(column, str) else None
+        if unit is None:
+            raise SettingsError(
+                f"owners: {column!r} is not a column that can have an owner",
+                hint=f"Valid columns: {', '.join(OWNABLE)}.",
+            )
+        if owner not in OWNERS:
+            raise SettingsError(
+                f"owners: {column} is {owner!r}; it must be {', '.join(map(repr, OWNERS))}"
+            )
+        first, other = named.setdefault(unit, (column, owner))
+        if other != owner:
+            raise SettingsError(
+                f"owners: {first} is {other!r} and {column} is {owner!r}, but both are one field",
+                hint=f"Give only {unit} an owner.",
+            )
+    return {unit: named[unit][1] for unit in UNITS if unit in named and named[unit][1] != "both"}
 
 
 def plan_options_from(

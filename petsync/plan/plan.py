@@ -113,7 +113,7 @@ def _quote(text: str, alike: int) -> str:
 # Inbound: the changes from the store that a sheet needs, as a value to judge and save.
 
 
-INTAKE_FORMAT = 1
+INTAKE_FORMAT = 2
 _FEW = 10
 """The number of changed rows that a share always allows, as in `Guard` for the store."""
 
@@ -200,6 +200,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """The rows that get their pet's id or another action."""
     added: tuple[Pet, ...] = ()
     """The pets to add as rows."""
+    blank: tuple[Column, ...] = ()
+    """The columns that stay blank in added rows, because the store's values are not written."""
     removed: tuple[Removal, ...] = ()
     """The rows to remove."""
     notes: tuple[Difference, ...] = ()
@@ -331,7 +333,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                     values={"id": ("", str(known.pet_id))},
                 )
         for pet in self.added:
-            values = {c: ("", cell(pet, c)) for c in find_filled_columns(pet) if c in self.places}
+            columns = [c for c in find_filled_columns(pet) if c in self.places]
+            values = {c: ("", cell(pet, c)) for c in columns if c not in self.blank}
             yield SheetChange(kind="add", pet_id=pet.id, name=pet.name or "", values=values)
         for removal in self.removed:
             yield SheetChange(

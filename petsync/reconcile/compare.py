@@ -23,11 +23,12 @@ from petsync.plan.base import (
     missing_columns,
     with_pet_ids,
     with_unknown,
+    with_values_of,
 )
 from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
 from petsync.plan.compare import Decided, compare
 from petsync.plan.drift import find_drift, iter_drift_notes
-from petsync.plan.fields import cell, content, differing_columns, normalize
+from petsync.plan.fields import UNITS, Unit, cell, content, differing_columns, normalize
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound, mask_in_scope, why_kept
 from petsync.plan.lineage import (
@@ -164,6 +165,8 @@ class Comparison:
     """
     records: Mapping[int, RowRecord] = field(default_factory=dict)
     """By pet id: the runs' records of rows without an id whose pet is certain."""
+    unwritten_units: frozenset[Unit] = frozenset()
+    """The fields that are not written into the sheet, because of their owner."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
     """Addresses of rows for which it is unknown whether a run added the pet, by the normalized name
     that the pet had in the run.
@@ -186,12 +189,18 @@ class Comparison:
                 "missing. The next round tries again.",
             )
 
+    def find_agreed(self, old: Base | None) -> Base:
+        """Return the values on which both sides agree, or else last agreed according to `old`."""
+        # A blank cell of a field that the round does not write agrees with the store.
+        fills = () if self.inbound is None else [u for u in UNITS if u not in self.unwritten_units]
+        apart = self.plan.options.unsent_units
+        return self.row_comparison.base(self.seen, old, self.elsewhere, fills=fills, apart=apart)
+
     def next_base(self) -> Base:
         """Return the base after this comparison: the values on which both sides agree now, or else
         last agreed.
         """
-        fills = self.inbound is not None
-        base = self.row_comparison.base(self.seen, self.base, self.elsewhere, fills=fills)
+        base = self.find_agreed(self.base)
         if self.base is None:
             return base
         claimed = (self.base.unnumbered & self.claimed) - self.row_comparison.named
@@ -293,7 +302,7 @@ class Comparer:
         near = replace(near, whole=compared.snapshot.whole)
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
         compared = replace(compared, outside=frozenset(outside))
-        plan_base = self._complete_base(self._plan_base(rows, missing), rows, there, {})
+        plan_base = self._complete_base(self._plan_base(rows, missing, there), rows, there, {})
         if self.job.mode == "push":
             # Rows are compared with the store only.
             compared = replace(compared, matches=without_base(compared.matches))
@@ -347,6 +356,7 @@ class Comparer:
             claimed=claimed,
             returning=returning,
             silence=_find_silence([*compared.found.values(), *outside.values()]),
+            unwritten_units=self.job.merging.unwritten_units,
             outside=outside,
             records={
                 pet_id: compared.matches[row].record
@@ -627,15 +637,19 @@ class Comparer:
         found = self.store.look_up(sorted(lacking)) if lacking else {}
         return {pet_id: each for pet_id, each in found.items() if each is not None}
 
-    def _plan_base(self, sheet: Sheet, base: Base | None) -> Base | None:
+    def _plan_base(self, sheet: Sheet, base: Base | None, seen: Snapshot) -> Base | None:
         """Return the base for the plan.
 
-        In push it has only pets that no row names, so rows are compared with the store only; in
-        pull there is none.
+        In push it has only pets that no row names, so rows are compared with the store only. A
+        sheet that is not written does not follow the fields of the store: they do not show whether
+        a pet changed. In pull there is no base.
         """
         if base is None or self.job.mode == "pull":
             return None
-        return base.without(sheet.named_ids) if self.job.mode == "push" else base
+        if self.job.mode != "push":
+            return base
+        rest = base.without(sheet.named_ids)
+        return with_values_of(rest, seen, self.job.merging.unsent_units)
 
     def _options(self, base: Base | None, may_delete: bool) -> MergeOptions:
         # Without a base no row can have been removed.
@@ -971,10 +985,7 @@ class Differences:
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Yield a difference for each row that differs from the store and is not in `found`."""
         rows = {each.row for each in found}
-        sight, kind = (
-            self.comparison.row_comparison,
-            "drift" if self.job.mode == "check" else "note",
-        )
+        sight, never = self.comparison.row_comparison, self.comparison.plan.options.never_units
         by_name = {*self.comparison.decided.rows.remarks.by_name}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
             if place >= 0 and row not in sight.differing:
@@ -983,6 +994,9 @@ class Differences:
             if row in rows or (place >= 0 and not fields):
                 continue
             problem, name, hint = "has the id of a pet that the store does not have", "", ""
+            is_drift = self.job.mode == "check" and not (
+                fields and never.issuperset(sight.differing[row])
+            )
             if fields:
                 pet = pets_at(self.comparison.seen.rows, [place])[0]
                 name, problem = pet.name or "", self._describe_both(row, pet, fields)
@@ -991,7 +1005,7 @@ class Differences:
                 problem = "has the number of a different category beside the old category's name"
                 hint = "Write the name of the intended category, or restore the old number."
             yield Difference(
-                kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
+                kind="drift" if is_drift else "conflict" if is_unsent else "note",
                 problem=problem,
                 pet_id=pet_id,
                 name=name,

@@ -386,9 +386,7 @@ def _build_version(
     context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
 ) -> Version:
     """Return the version of the current sheet, with the values that both sides agree on."""
-    agreed = comparison.row_comparison.base(
-        comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
-    )
+    agreed = comparison.find_agreed(start.base)
     return Version(
         round=context.round.id,
         before=comparison.sheet.digest,

@@ -107,7 +107,7 @@ def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
         id_texts |= {ACTION: "merge"} if each.was_add and ACTION in sheet.columns else {}
         cells[each.row] = {**cells.get(each.row, {}), **id_texts}
     added = [
-        {name: text for name, text in texts.items() if text}
+        {name: text for name, text in texts.items() if text and name not in inbound.blank}
         for texts in _pet_texts(list(map(prepare, inbound.added)), columns, separator)
     ]
     return SheetEdits(cells, added, tuple(each.row for each in inbound.removed))

@@ -864,6 +864,7 @@ class UndoPlanner:
             guard=guard,
             coverage=now.coverage,
             sentinels=pets_of(guard.sentinels, now.rows),
+            owners=(await asyncio.to_thread(journal.read_options, past.run_id)).owners,
         )
         plan = make()
         if plan.adds:

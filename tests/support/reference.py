@@ -254,6 +254,24 @@ class Reference:
     on_conflict: str = "store"
     delete_missing: bool = False
     blocked_ids: frozenset[int] = frozenset()
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+    def owner(self, unit: str) -> str:
+        """Return the owner of a unit."""
+        return self.owners.get(unit, "both")
+
+    def is_sent(self, unit: str) -> bool:
+        """Return whether the sheet's value of a unit may be sent."""
+        return self.owner(unit) in ("sheet", "both")
+
+    def is_added(self, unit: str) -> bool:
+        """Return whether a new pet gets its row's value of a unit."""
+        return unit in ("name", "status") or self.is_sent(unit)
+
+    def is_as_exported(self, old: Pet, pet: Pet) -> bool:
+        """Return whether a pet is as it was, except in units that nobody writes."""
+        watched = [unit for unit in UNITS if self.owner(unit) != "never"]
+        return all(compared(unit, old) == compared(unit, pet) for unit in watched)
 
     def __post_init__(self) -> None:
         self.words = Words(self.listed.values())
@@ -311,11 +329,20 @@ class Reference:
         """Return the pets of rows without an id whose values a pet has already: as many as
         possible, and first those of rows with most values.
         """
+        found = self.pairs(lines, self.free, UNITS)
+        rest = {row: line for row, line in lines.items() if row not in found}
+        free = {n: pet for n, pet in self.free.items() if n not in found.values()}
+        return {**found, **self.pairs(rest, free, [u for u in UNITS if self.is_added(u)])}
+
+    def pairs(
+        self, lines: Mapping[int, Line], free: Mapping[int, Pet], units: Sequence[str]
+    ) -> dict[int, int]:
+        """Return the pets of rows without an id whose values in these units a free pet has."""
         may: dict[int, list[int]] = {}
         for row, line in lines.items():
             if line.get("id") is None and line.get("name") and line.get("action") == "merge":
-                named = [n for n, p in self.free.items() if plain(p.name) == plain(line["name"])]
-                may[row] = [n for n in named if self.says_no_more(line, self.free[n])]
+                named = [n for n, p in free.items() if plain(p.name) == plain(line["name"])]
+                may[row] = [n for n in named if self.says_no_more(line, free[n], units)]
         rows_of: dict[int, int] = {}
 
         def seat(row: int, asked: set[int]) -> bool:
@@ -523,12 +550,12 @@ class Reference:
         if action == "delete":
             if pet is None:
                 self.expected.unchanged += 1
-            elif old and not agree(old, pet):
+            elif old and not self.is_as_exported(old, pet):
                 self.expected.conflict(row, number, "delete-changed")
             else:
                 self.expected.deletes.add((number, "asked"))
         elif action == "add" and pet is not None:
-            if self.says_no_more(line, pet):
+            if self.says_no_more(line, pet, [unit for unit in UNITS if self.is_sent(unit)]):
                 self.expected.unchanged += 1
             else:
                 # If the row has another error as well, either may be named.
@@ -544,7 +571,8 @@ class Reference:
     def not_there(self, row: int, line: Line, action: str, old: Pet | None) -> None:
         """Decide a row whose pet is not in the store, or no longer."""
         number = line["id"]
-        if old is not None and any(self.is_edited(unit, line, old) for unit in UNITS):
+        sent = [unit for unit in UNITS if self.is_sent(unit)]
+        if old is not None and any(self.is_edited(unit, line, old) for unit in sent):
             self.expected.conflict(row, number, "gone-edited", "no-such-pet")
         elif action == "update":
             self.expected.conflict(row, number, "no-such-pet")
@@ -568,7 +596,7 @@ class Reference:
                         value = pet.status
                     value = getattr(pet, unit) if self.on_conflict == "store" else value
                 after = replace(after, **{unit: value})
-                if old and not self.is_edited(unit, line, old):
+                if old and self.owner(unit) == "both" and not self.is_edited(unit, line, old):
                     is_older |= self.says_otherwise(unit, line, pet)
         except UnknownCategoryError:
             self.expected.conflict(row, pet.id, "no-category-name")
@@ -589,8 +617,13 @@ class Reference:
         differently.
         """
         own = getattr(pet, unit)
-        if not self.says(unit, line):
+        if not self.says(unit, line) or not self.is_sent(unit):
             return own
+        if self.owner(unit) == "sheet":
+            is_known = old is not None and self.is_edited(unit, line, old)
+            wanted = self.wanted(unit, line, pet, old if is_known else None)
+            same = compared(unit, replace(pet, **{unit: wanted})) == compared(unit, pet)
+            return own if same else wanted
         if old is not None and not self.is_edited(unit, line, old):
             return own
         wanted = self.wanted(unit, line, pet, old)
@@ -655,9 +688,9 @@ class Reference:
             return True
         return bool(compared(unit, replace(pet, **{unit: wanted})) != compared(unit, pet))
 
-    def says_no_more(self, line: Line, pet: Pet) -> bool:
-        """Return whether a pet has all values of a row already."""
-        return not any(self.says_otherwise(unit, line, pet) for unit in UNITS)
+    def says_no_more(self, line: Line, pet: Pet, units: Sequence[str]) -> bool:
+        """Return whether a pet has all values of a row in these units already."""
+        return not any(self.says_otherwise(unit, line, pet) for unit in units)
 
     def new(self, row: int, line: Line) -> None:
         """Add a pet if the row has enough values for one."""
@@ -665,7 +698,7 @@ class Reference:
         pet = Pet(id=line.get("id"))
         for unit in UNITS:
             try:
-                if self.says(unit, line):
+                if self.says(unit, line) and self.is_added(unit):
                     pet = replace(pet, **{unit: self.wanted(unit, line, pet, None)})
             except UnknownCategoryError:
                 rules.append("no-category-name")
@@ -685,7 +718,7 @@ class Reference:
                 continue
             if self.expected.uncertain:
                 continue
-            if old is not None and not agree(old, pet):
+            if old is not None and not self.is_as_exported(old, pet):
                 self.expected.conflict(None, number, "removed-changed")
             else:
                 self.expected.deletes.add((number, "missing"))

@@ -42,6 +42,7 @@ CATEGORIES = (
 )
 TAGS = (Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm"), Tag(None, "new"))
 URLS = ("a", "b", "c", "d", "\u00e9", "e\u0301", " a")
+OWNERS = ("both", "sheet", "store", "never")
 COLUMNS = ("name", "status", "category", "category_id", "tags", "photo_urls")
 
 
@@ -74,13 +75,14 @@ class Triple:
     covered: tuple[str, ...] = STATUSES
     delete_missing: bool = False
     on_conflict: str = "store"
+    owners: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         if len(self.lines) > 9:
             return f"a triple of {len(self.lines)} rows"
         shown = ("base", "lines", "listed", "elsewhere")
         parts = [f"{name}={getattr(self, name)!r}" for name in shown]
-        options = self.covered, self.delete_missing, self.on_conflict
+        options = self.covered, self.delete_missing, self.on_conflict, self.owners
         return "Triple(\n    " + ",\n    ".join([*parts, repr(options)]) + ")"
 
     @property
@@ -114,6 +116,7 @@ class Triple:
             elsewhere=this.elsewhere,
             delete_missing=this.delete_missing,
             on_conflict=this.on_conflict,
+            owners=this.owners,
             coverage=this.coverage,
             ids=ids,
         )
@@ -134,6 +137,7 @@ class Triple:
             covered=this.covered,
             on_conflict=this.on_conflict,
             delete_missing=this.delete_missing,
+            owners=this.owners,
         )
         return reference.plan(this.lines)
 
@@ -233,9 +237,11 @@ def stranger(number: int, chance: Random) -> dict[str, Any]:
     return line
 
 
-def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> Triple:
+def triple_of(
+    size: int, chance: Random, *, based: bool, strangers: int = 0, owned: bool = False
+) -> Triple:
     """Return a triple of this number of pets, with rows of unknown pets; if `based`, the sheet
-    carries its export.
+    carries its export; if `owned`, the fields have random owners.
     """
     history = [life_of(number, chance) for number in range(1, 1 + size)]
     rows = []
@@ -258,6 +264,7 @@ def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> 
         covered=chance.choice([STATUSES, STATUSES, STATUSES[:2]]),
         delete_missing=chance.choice([False, True]),
         on_conflict=chance.choice(["store", "sheet"]),
+        owners={unit: chance.choice(OWNERS) for unit in UNITS} if owned else {},
     )
 
 
@@ -271,4 +278,5 @@ def triples(*, based: bool | None = None) -> st.SearchStrategy[Triple]:
         st.randoms(use_true_random=False),
         based=st.booleans() if based is None else st.just(based),
         strangers=st.sampled_from([0, 0, 1, 2]),
+        owned=st.booleans(),
     )

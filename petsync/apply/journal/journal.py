@@ -31,6 +31,7 @@ from petsync.apply.journal.rows import (
     read_changed_ids,
     read_deleted_ids,
     read_known_ids,
+    read_options,
     read_past_run,
     read_past_runs,
     read_payload,
@@ -159,6 +160,7 @@ class Journal:
     find_run_of_process = _reads(find_run_of_process)
     find_run_of_plan = _reads(find_run_of_plan)
     plan = _reads(read_plan, "plan")
+    read_options = _reads(read_options)
     payload = _reads(read_payload, "payload")
     read_undone_adds = _reads(read_undone_adds)
     read_restored = _reads(read_restored)

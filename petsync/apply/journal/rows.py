@@ -55,6 +55,7 @@ from petsync.plan.lineage import (
     RowRecord,
     VacantId,
 )
+from petsync.plan.options import PlanOptions
 from petsync.plan.plan import PLAN_FORMAT, Plan
 from petsync.plan.report import (
     OUTCOMES,
@@ -96,6 +97,7 @@ __all__ = [
     "read_changed_ids",
     "read_deleted_ids",
     "read_known_ids",
+    "read_options",
     "read_past_run",
     "read_past_runs",
     "read_payload",
@@ -352,6 +354,18 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
             hint=suggest_new_plan(run.undoes),
         )
     return plan
+
+
+class _OptionsHead(msgspec.Struct, frozen=True):
+    options: PlanOptions = PlanOptions()
+
+
+def read_options(connection: sqlite3.Connection, run_id: str) -> PlanOptions:
+    """Return the options of the run's plan, or the defaults if it has no plan that this petsync can
+    read.
+    """
+    head = _unpack_plan(_read_body(connection, run_id)[0], _OptionsHead)
+    return PlanOptions() if head is None else head.options
 
 
 def suggest_new_plan(undoes: str) -> str:
@@ -1075,6 +1089,7 @@ def _iter_records(
         if row is None or after is None or not state:
             continue
         place = rows.get(row, _Row(row))
+        sent = msgspec.structs.replace(_pet_decoder.decode(after), id=None)
         yield RowRecord(
             run_id=run,
             on=on,
@@ -1082,7 +1097,8 @@ def _iter_records(
             row=row,
             above=place.above,
             below=place.below,
-            row_pet=msgspec.structs.replace(_pet_decoder.decode(after), id=None),
+            row_pet=msgspec.structs.replace(place.row_pet or sent, id=None),
+            agreed=None if place.row_pet is None else sent,
             category=sheet_rows.categories.get(row),
             pet_id=pet_id,
             state=state,
@@ -1157,7 +1173,7 @@ def _iter_unsent_rows(
             row=change.row,
             above=place.above,
             below=place.below,
-            row_pet=change.after,
+            row_pet=place.row_pet or change.after,
             state="unsent",
             source=origin.source,
             digest=origin.digest,
