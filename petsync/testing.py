@@ -6,6 +6,7 @@ Write `pytest_plugins = ["petsync.testing"]` in the top `conftest.py`; the fixtu
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,7 @@ class _Exchange:
         self._start: Message | None = None
         self._pieces: list[bytes] = []
         self._is_whole = False
+        self._is_closed = asyncio.Event()
 
     def scope(self, request: httpx.Request) -> dict[str, Any]:
         path, _, query = request.url.raw_path.partition(b"?")
@@ -112,7 +114,10 @@ class _Exchange:
         }
 
     async def receive(self) -> Message:
-        return self._requested.pop() if self._requested else {"type": "http.disconnect"}
+        if self._requested:
+            return self._requested.pop()
+        await self._is_closed.wait()
+        return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -123,6 +128,7 @@ class _Exchange:
 
     def abort(self) -> None:
         """End the connection, as a fault asks for."""
+        self._is_closed.set()
 
     close = abort
 

@@ -90,3 +90,10 @@ def test_a_sign_in_works_without_a_network() -> None:
         with ps.connect(service.url, auth=credentials, transport=transport, environ={}) as store:
             assert store.api.get_pet_by_id(7).name == "Rex"
             assert store.who().can_write
+
+
+def test_a_long_list_is_whole() -> None:
+    """A list that the sandbox sends in pieces arrives as a whole."""
+    pets = [ps.Pet(id=number, name="Rex", status="sold") for number in range(1, 2_501)]
+    with FakeService(pets) as service, service.connect() as store:
+        assert len(store.find_by_status("sold")) == 2_500

@@ -42,6 +42,7 @@ __all__ = [
     "read_at_once",
     "show_a_page",
     "tear",
+    "wait_for_disconnect",
 ]
 
 
@@ -71,7 +72,7 @@ async def read_at_once(receive: Receive) -> Receive:
 async def drop(scope: Scope, receive: Receive) -> None:
     """End the connection at once without a response, as a crashed server does."""
     scope["state"][TRANSPORT].abort()
-    await _wait_for_disconnect(receive)
+    await wait_for_disconnect(receive)
 
 
 async def _swallow(_: Message) -> None:
@@ -115,10 +116,10 @@ async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
         scope["state"][TRANSPORT].close()
     else:
         scope["state"][TRANSPORT].abort()
-    await _wait_for_disconnect(receive)
+    await wait_for_disconnect(receive)
 
 
-async def _wait_for_disconnect(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Wait until the server has detected the disconnect. If the application returned before, the
     server would send a response itself.
     """

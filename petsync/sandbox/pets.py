@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from petsync.protocol import json, xml
 from petsync.sandbox import http, storage
-from petsync.sandbox.faults import Drift, drift_of
+from petsync.sandbox.faults import Drift, drift_of, wait_for_disconnect
 from petsync.sandbox.http import (
     FORM,
     JSON,
@@ -92,21 +92,29 @@ async def pets(
 
 
 class _Stream:
-    """An ASGI response that lets other requests run between two pieces."""
+    """An ASGI response that lets other requests run between two pieces. It ends if the client
+    closes the connection.
+    """
 
     def __init__(self, media: str, pieces: Iterable[bytes], resources: ExitStack) -> None:
         self._media = media
         self._pieces = pieces
         self._resources = resources
 
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", self._media.encode())]
-        with self._resources:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            for piece in self._pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-                await asyncio.sleep(0)
-            await send({"type": "http.response.body", "body": b""})
+        gone = asyncio.ensure_future(wait_for_disconnect(receive))
+        try:
+            with self._resources:
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                for piece in self._pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    await asyncio.sleep(0)
+                    if gone.done():
+                        return
+                await send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
 
 
 def _media(connection: sqlite3.Connection, selection: Selection, media: Sequence[str]) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import ExitStack
+
 import httpx
 import pytest
+from starlette.types import Message
 
 from petsync.models import Pet, Tag
 from petsync.sandbox import Sandbox
+from petsync.sandbox.pets import _Stream
 
 JSON = {"content-type": "application/json"}
 XML = {"content-type": "application/xml"}
@@ -310,3 +315,28 @@ def test_long_lists_are_whole(api, standard: Sandbox):
         1,
     ]
     assert text.count("<?xml") == 1
+
+
+def test_abandoned_list_ends():
+    """A long list is not sent further when its client has closed the connection."""
+    sent: list[str] = []
+    closed = ExitStack()
+    closed.callback(lambda: sent.append("closed"))
+
+    async def run() -> None:
+        is_gone = asyncio.Event()
+
+        async def receive() -> Message:
+            await is_gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message["type"])
+            if len(sent) == 3:
+                is_gone.set()
+
+        await _Stream("application/json", [b"[]"] * 100, closed)({}, receive, send)
+
+    asyncio.run(run())
+    assert 3 <= len(sent) < 10
+    assert sent[-1] == "closed"
