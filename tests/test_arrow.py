@@ -171,6 +171,23 @@ def test_a_long_list_is_never_in_memory_as_a_whole() -> None:
     assert peak < table.nbytes + size / 4
 
 
+def test_a_list_is_read_until_there_are_enough_pets() -> None:
+    """Of a long list of which only some pets are needed, the rest is neither read nor checked."""
+    body = json.encode_pets([Pet(id=n, name=f"Pet {n}", status="sold") for n in range(20_000)])
+    target = new_table()
+    reader = ListReader(lambda _: "json", target, 1_000)
+    taken = 0
+    while not reader.is_full:
+        reader.write(body[taken : taken + 4_096])
+        taken += 4_096
+    reader.write(b"not JSON")
+    reader.finish()
+    assert taken < len(body) / 4
+    table = target.to_table()
+    assert 1_000 < len(table) < 5_000
+    assert table["id"].to_pylist() == [*range(len(table))]
+
+
 def table_or_error(read: Callable[[], pa.Table]) -> pa.Table | str:
     try:
         return read()

@@ -1360,7 +1360,9 @@ async def run(
     if unsent:
         # A request names values that are not to change: they must be those of this moment.
         options = msgspec.structs.replace(options, recheck="each")
-    recheck = "each" if earlier.is_given_up else options.recheck
+    recheck = options.recheck
+    if earlier.is_given_up or (recheck == "bulk" and plan.coverage.is_narrow):
+        recheck = "each"  # The store's lists would be more pets than the plan has.
     sender = Sender(
         target,
         recorder,

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import NoneType, UnionType
@@ -24,7 +24,7 @@ from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
 from petsync.errors import GuardError, PlanError, SheetError
 from petsync.plan.guard import Limit
-from petsync.plan.options import OWNABLE, OWNERS, PlanKeywords
+from petsync.plan.options import OWNABLE, OWNERS, PlanKeywords, PlanOptions, Scope
 from petsync.settings import MAPPED, checked_encoding, column_named
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.options import ReadKeywords
@@ -502,6 +502,7 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
 # Options for plans, which `plan`, `apply` and `rehearse` share.
 
 
+_OF_PLAN = frozenset(PlanOptions.__struct_fields__)
 PENDING = 2
 SOME_FAILED = 3
 _CONFLICTS = 5
@@ -522,6 +523,16 @@ class CompareOptions:
 
     def __bool__(self) -> bool:
         return bool(self.reading or self.planning or self.dask)
+
+    @property
+    def plan_options(self) -> PlanOptions:
+        """The options of the comparison. Raises SettingsError for an invalid combination."""
+        own = {name: each for name, each in self.planning.items() if name in _OF_PLAN}
+        return PlanOptions(**own)
+
+    def with_scope(self, scope: Scope) -> CompareOptions:
+        """Return the options with another scope."""
+        return replace(self, planning={**self.planning, "scope": scope})
 
     @property
     def flags(self) -> str:
@@ -653,7 +664,7 @@ def plan_from_sheet(
 ) -> tuple[Plan, Sheet]:
     """Return the plan that brings the store into agreement with the sheet, and the sheet."""
     sentinels = compare_options.planning.get("sentinels", ())
-    snapshot, sheet = read_inputs(store, path, compare_options, sentinels)
+    snapshot, sheet = read_inputs(store, path, compare_options, sentinels, on_progress)
     plan = store.plan(sheet, snapshot=snapshot, on_progress=on_progress, **compare_options.planning)
     return plan, sheet
 
@@ -676,7 +687,10 @@ def explain_sheet(
             f"--why {names[0]}: pets in a folder are found by their id, such as 1001."
         )
     numbers = [each for each in given if isinstance(each, int)]
-    snapshot, sheet = read_inputs(store, path, compare_options, numbers)
+    if names and compare_options.plan_options.scope == "auto":
+        # Any pet may have the name.
+        compare_options = compare_options.with_scope("all")
+    snapshot, sheet = read_inputs(store, path, compare_options, numbers, on_progress)
     known = (*_names_in(snapshot), *_names_in(sheet)) if names else ()
     ids = find_pet_ids("--why", given, known)
     return store.why(
@@ -697,14 +711,22 @@ def read_inputs(
     path: Path | str,
     compare_options: CompareOptions,
     keep: Iterable[int] = (),
+    on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Snapshot, Sheet]:
     """Return the current snapshot of the store, and the sheet as read for this store. If the sheet
-    is a folder, the snapshot has at least the pets with the ids in `keep`.
+    is a folder, or only single pets are read, the snapshot has at least the pets with the ids in
+    `keep`. `on_progress` reports the look-ups of single pets.
     """
-    reading, deletes = compare_options.reading, compare_options.planning.get("delete_missing")
+    reading, planning = compare_options.reading, compare_options.plan_options
     with as_usage_error(reading), _find_workers(path, compare_options) as executor:
         return store.read_with_snapshot(
-            path, keep=keep, with_unnamed=bool(deletes), executor=executor, **reading
+            path,
+            keep=keep,
+            with_unnamed=planning.delete_missing,
+            executor=executor,
+            planning=planning,
+            on_progress=on_progress,
+            **reading,
         )
 
 

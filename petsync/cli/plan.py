@@ -718,6 +718,8 @@ def rehearse_command(
         raise click.UsageError(
             f"The options of a saved plan are fixed: leave out {compare_options.flags}."
         )
+    if compare_options.planning.get("scope") == "rows":
+        raise click.UsageError("--scope rows: a rehearsal copies every pet of the store.")
     options: dict[str, Any] = {
         "faults": faults,
         "seed": seed,
@@ -764,7 +766,7 @@ def _rehearse(
             plan, _ = plan_from_sheet(store, source, compare_options, show_lookups)
             snapshot = store.snapshot()
         else:
-            snapshot, sheet = read_inputs(store, source, compare_options)
+            snapshot, sheet = read_inputs(store, source, compare_options.with_scope("all"))
             plan = store.plan(
                 sheet, snapshot=snapshot, on_progress=show_lookups, **compare_options.planning
             )

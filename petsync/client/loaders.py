@@ -53,7 +53,9 @@ __all__ = [
     "look_up",
     "new_table",
     "resolve_copies",
+    "short_snapshot",
     "snapshot",
+    "snapshot_of",
 ]
 
 
@@ -227,15 +229,30 @@ def _require_answer(pet_id: int, found: Pet | FailedLookup | None) -> Pet | None
 
 TargetT = TypeVar("TargetT", bound=TableTarget)
 
+
+class _LongListError(Exception):
+    """A query lists more pets than the caller wants. `least` is how many pets were read."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self.least = least
+
+
 log = logging.getLogger(__name__)
 _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 
 
 async def by_status(
-    api: AsyncApi, statuses: Sequence[str], new_target: Callable[[], TargetT]
+    api: AsyncApi,
+    statuses: Sequence[str],
+    new_target: Callable[[], TargetT],
+    most: int | None = None,
 ) -> tuple[list[TargetT], Coverage]:
     """Return the targets with the pets of the successful queries, including all copies of a pet,
     and the coverage. Each attempt of a query fills a new target.
+
+    With `most`, the targets are TableWriters. If a query lists more pets than this, the rest of its
+    list is not read, and _LongListError is raised.
 
     If a single query for all statuses fails, each status is queried separately. Raises the first
     error if no query succeeds. Errors that do not depend on the query are raised at once:
@@ -245,15 +262,24 @@ async def by_status(
     queries = each_query(operations.find_pets_by_status, statuses, api.session.profile)
     queried = tuple(dict.fromkeys(statuses))
     if len(queries) > 1:
-        return await _query_each(api, queried, None, new_target)
+        return await _query_each(api, queried, None, new_target, most)
     try:
-        return [await api.session.send(into_target(queries[0], new_target))], Coverage(queried)
+        return [await _query(api, queries[0], new_target, most)], Coverage(queried)
     except ApiError as error:
         if len(queried) == 1 or not _concerns_query(error):
             raise
         log.info("%s; querying each status separately", error.message)
         first = error
-    return await _query_each(api, queried, first, new_target)
+    return await _query_each(api, queried, first, new_target, most)
+
+
+async def _query(
+    api: AsyncApi, call: Call[list[Pet]], new_target: Callable[[], TargetT], most: int | None
+) -> TargetT:
+    target = await api.session.send(into_target(call, new_target, most))
+    if most is not None and isinstance(target, TableWriter) and len(target) > most:
+        raise _LongListError(pc.count_distinct(target.to_table()["id"]).as_py())
+    return target
 
 
 async def _query_each(
@@ -261,13 +287,14 @@ async def _query_each(
     statuses: Sequence[str],
     first: ApiError | None,
     new_target: Callable[[], TargetT],
+    most: int | None,
 ) -> tuple[list[TargetT], Coverage]:
     answers: dict[str, TargetT] = {}
     failed: list[FailedLookup] = []
     for status in statuses:
         call = operations.find_pets_by_status([status], profile=api.session.profile)
         try:
-            answers[status] = await api.session.send(into_target(call, new_target))
+            answers[status] = await _query(api, call, new_target, most)
         except ApiError as error:
             if not _concerns_query(error):
                 raise
@@ -279,18 +306,21 @@ async def _query_each(
 
 
 class _TargetReader(ListReader, Generic[TargetT]):
-    def __init__(self, head: Response, target: TargetT) -> None:
-        super().__init__(lambda start: detect_media(replace(head, body=start)), target)
+    def __init__(self, head: Response, target: TargetT, most: int | None) -> None:
+        super().__init__(lambda start: detect_media(replace(head, body=start)), target, most)
         self.target = target
 
 
-def into_target(call: Call[list[Pet]], new_target: Callable[[], TargetT]) -> Call[TargetT]:
+def into_target(
+    call: Call[list[Pet]], new_target: Callable[[], TargetT], most: int | None = None
+) -> Call[TargetT]:
     """Return a call with the same request. Its result is a new target for each attempt, filled with
-    the pets of the response, including all copies of a pet.
+    the pets of the response, including all copies of a pet. With `most`, a response in JSON is read
+    only until there are more pets than this.
     """
 
     def new_reader(head: Response) -> _TargetReader[TargetT]:
-        return _TargetReader(head, new_target())
+        return _TargetReader(head, new_target(), most)
 
     def read(response: Response) -> TargetT:
         reader = response.reader
@@ -340,8 +370,48 @@ async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
     A pet whose status changes between two queries may also be missing: only getPetById shows that
     a pet does not exist. Raises the errors of `by_status` and `resolve_copies`.
     """
+    return await _snapshot(api, statuses, None)
+
+
+async def short_snapshot(api: AsyncApi, statuses: Sequence[str], most: int) -> Snapshot | int:
+    """Return what `snapshot` returns, unless a query lists more than `most` pets. The rest of such
+    a list is not read, and the result is the number of pets that were read. Raises the same errors.
+    """
+    try:
+        return await _snapshot(api, statuses, most)
+    except _LongListError as error:
+        return error.least
+
+
+async def snapshot_of(
+    api: AsyncApi,
+    ids: Iterable[int],
+    *,
+    least: int = 0,
+    on_progress: Callable[[Lookups], None] | None = None,
+) -> Snapshot:
+    """Return the pets with these ids, each read by getPetById, sorted by id. `least` is the number
+    of pets that the store has at least.
+
+    `coverage.ids` has all the ids; those of failed look-ups are in `coverage.failed`. Raises the
+    errors of `look_up`.
+    """
     taken_at = datetime.now(UTC)
-    parts, coverage = await by_status(api, statuses, new_table)
+    found = await look_up(api, ids, on_progress=on_progress)
+    pets = [each for each in found.values() if isinstance(each, Pet)]
+    failed = tuple(each for each in found.values() if isinstance(each, FailedLookup))
+    return Snapshot(
+        pets=PetTable(sorted_by_id(table_from_pets(pets))),
+        coverage=Coverage(failed=failed, ids=tuple(found)),
+        source=api.session.base_url,
+        taken_at=taken_at,
+        left_out=max(least - len(pets), 0),
+    )
+
+
+async def _snapshot(api: AsyncApi, statuses: Sequence[str], most: int | None) -> Snapshot:
+    taken_at = datetime.now(UTC)
+    parts, coverage = await by_status(api, statuses, new_table, most)
     pets = pa.concat_tables([part.to_table() for part in parts])
     table, reread = await resolve_copies(api, pets)
     return Snapshot(

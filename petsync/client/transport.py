@@ -524,6 +524,8 @@ async def _read_body(
         async for piece in pieces:
             part = piece if decoder is None else decoder.decompress(piece, limit + 1 - length)
             write(part)
+            if reader is not None and reader.is_full:
+                return replace(head, reader=reader)
             length += len(part)
             if length > limit:
                 return replace(head, body=_truncate(content.getvalue(), head, size))

@@ -1071,26 +1071,32 @@ def continue_base(
     own: Sequence[SentRun],
     copies: Sequence[SentRun],
     current: pd.DataFrame | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> Base:
     """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
     A cell is uncertain if its value may be older than the last value that an own run, or a run of
     one of the sheet's `copies`, sent for the cell. `current` has the store's pets: an update
-    without a recorded end counts if the store's pet has its values. For a pet that no row names,
+    without a recorded end counts if the store's pet has its values. `vocabulary` is the store's, if
+    it is not that of these pets. For a pet that no row names,
     the sent values count only if other rows show that the sheet is not older than the run.
     """
     if not own and not copies:
         return base
-    return _SheetAfterRuns(sheet, base, own, copies, current).build_base(copies)
+    return _SheetAfterRuns(sheet, base, own, copies, current, vocabulary).build_base(copies)
 
 
 def is_from_runs(
-    sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
+    sheet: Sheet,
+    base: Base,
+    runs: Sequence[SentRun],
+    current: pd.DataFrame | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> bool:
     """Return true if more of the sent cells have a sent value than the exported value. The sheet is
     then the one that the runs applied, or a copy of it.
     """
-    beside = _SheetAfterRuns(sheet, base, runs, [], current)
+    beside = _SheetAfterRuns(sheet, base, runs, [], current, vocabulary)
     return bool(runs) and beside.newer[0] > beside.older[0]
 
 
@@ -1104,12 +1110,14 @@ class _SheetAfterRuns:
         own: Sequence[SentRun],
         copies: Sequence[SentRun],
         current: pd.DataFrame | None,
+        vocabulary: Vocabulary | None,
     ) -> None:
         wanted = {c.pet_id or 0 for run in (*own, *copies) for c in (*run.sent, *run.unseen)}
         self._rows = _rows_of(sheet, wanted)
         unseen = [change.pet_id or 0 for run in own for change in run.unseen]
         self._current = {} if current is None else {pet.id: pet for pet in pets_of(unseen, current)}
-        self._judge = Judge(Vocabulary(base.rows if current is None else current))
+        known = Vocabulary(base.rows if current is None else current)
+        self._judge = Judge(known if vocabulary is None else vocabulary)
         self._base = self._with_added(base, own)
         self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.rows)}
         self._first = {

@@ -18,7 +18,7 @@ import pandas as pd
 from petsync._display import as_html, as_text
 from petsync.errors import SheetError
 from petsync.models import Pet
-from petsync.plan.fields import Usage, Vocabulary, fold_status
+from petsync.plan.fields import UnreadVocabulary, Usage, Vocabulary, fold_status
 from petsync.plan.guard import Refusal
 from petsync.table.arrow import PetTable
 from petsync.table.columns import Column
@@ -361,12 +361,22 @@ class Coverage(msgspec.Struct, frozen=True):
     successful query asked for its status. Only getPetById therefore proves absence, and only a pet
     with one of `statuses` can be deleted as missing. `pet.status in coverage` ignores surrounding
     spaces and case.
+
+    A snapshot of single pets, read by getPetById, has `ids` instead. It proves something about
+    these pets only.
     """
 
     statuses: tuple[str, ...] = ()
     """The statuses whose queries succeeded."""
     failed: tuple[FailedLookup, ...] = ()
-    """The queries that failed."""
+    """The queries and look-ups that failed."""
+    ids: tuple[int, ...] | None = None
+    """The ids that were looked up, None if status queries were asked."""
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if only single pets were read, not the store's lists."""
+        return self.ids is not None
 
     def __contains__(self, status: object) -> bool:
         if not isinstance(status, str):
@@ -412,7 +422,7 @@ class Snapshot:
     """
     left_out: int = 0
     """The number of pets that are not in `pets` because their rows agree with them, or because they
-    are in no row.
+    are in no row. If the coverage is narrow, the store has at least this number of other pets.
     """
     unnamed: int = 0
     """How many of the pets that are left out are in no row."""
@@ -446,6 +456,8 @@ class Snapshot:
     @property
     def vocabulary(self) -> Vocabulary:
         """The categories and tags of the whole store."""
+        if self.coverage.is_narrow:
+            return UnreadVocabulary(self.rows)
         return Vocabulary(self.words, self.usage)
 
     @property
@@ -454,6 +466,17 @@ class Snapshot:
         categories and tags.
         """
         return () if self.whole is None else self.whole.coverage.failed
+
+    @property
+    def not_found(self) -> dict[int, FailedLookup | None]:
+        """The ids of a narrow snapshot whose look-up found no pet: None for a 404, or the
+        failure.
+        """
+        if self.coverage.ids is None:
+            return {}
+        failed = {int(each.query): each for each in self.coverage.failed}
+        found = {*ids_of(self.rows)}
+        return {each: failed.get(each) for each in self.coverage.ids if each not in found}
 
     def __len__(self) -> int:
         return len(self.pets) + self.left_out

@@ -96,6 +96,7 @@ __all__ = [
     "find_shifted",
     "find_twins",
     "find_unproved_ids",
+    "find_unread_tabs",
     "has_ids",
     "must_have_columns",
 ]
@@ -859,6 +860,31 @@ def describe_strange_letters(
     """Yield a sentence on texts to send that mix scripts within a word, and one on texts that look
     like another text of the store in the same column.
     """
+    mixed, whole = _find_foreign_texts(changes)
+    if mixed:
+        yield (
+            f"{first_items(mixed)}. These letters look like others: if this is not intended, "
+            "type the text again."
+        )
+    known = _collect_known_texts(pets, usage) if whole else {}
+    similar = [
+        f"{source}: {text!r} looks like the store's {twin!r}"
+        for (column, text, looks), source in whole.items()
+        if (twin := known.get((column, looks)))
+    ]
+    if similar:
+        yield (
+            f"{first_items(similar)}. The text has letters of another script: if this is not "
+            "intended, type the text again."
+        )
+
+
+def _find_foreign_texts(
+    changes: Iterable[Change],
+) -> tuple[list[str], dict[tuple[Unit, str, str], str]]:
+    """Return sentences on the texts to send that mix scripts within a word, and the sources of the
+    texts that look like ASCII ones, by column, text and appearance.
+    """
     mixed: dict[str, str] = {}
     whole: dict[tuple[Unit, str, str], str] = {}
     for change in changes:
@@ -875,22 +901,7 @@ def describe_strange_letters(
                 mixed.setdefault(f"{change.source}: {text!r}: {strange}", "")
             elif (looks := appearance(text)).isascii():
                 whole.setdefault((column, text, looks), change.source)
-    if mixed:
-        yield (
-            f"{first_items([*mixed])}. These letters look like others: if this is not intended, "
-            "type the text again."
-        )
-    known = _collect_known_texts(pets, usage) if whole else {}
-    similar = [
-        f"{source}: {text!r} looks like the store's {twin!r}"
-        for (column, text, looks), source in whole.items()
-        if (twin := known.get((column, looks)))
-    ]
-    if similar:
-        yield (
-            f"{first_items(similar)}. The text has letters of another script: if this is not "
-            "intended, type the text again."
-        )
+    return [*mixed], whole
 
 
 def _texts(pet: Pet) -> list[tuple[Unit, str | None]]:
@@ -1010,7 +1021,8 @@ def _find_missing(
     options: PlanOptions,
     base: Base | None,
 ) -> MissingPets:
-    """Return the deletes, conflicts and notes for the pets that no row names.
+    """Return the deletes, conflicts and notes for the pets that no row names; none if the snapshot
+    is narrow.
 
     A pet that changed since the export is a conflict. An add without an id, or with an id below 1
     (`below` has these adds), that resembles one of these pets has probably lost its id: both become
@@ -1031,6 +1043,8 @@ def _find_missing(
     elsewhere = sheet.ids_elsewhere
     in_doubt = {pet_id for pets in decisions.may_be.values() for pet_id in pets}
     places = np.flatnonzero(~decisions.sides.named)
+    if snapshot.coverage.is_narrow:
+        return MissingPets([], [], [])
     if base is None and not options.delete_missing:
         kept: dict[KeptPetRule, match.Positions] = {"left-alone": places}
         return MissingPets([], [], _note_left_alone(len(places) + snapshot.unnamed), kept)
@@ -1831,6 +1845,10 @@ class Decided:
     plan: Plan
     rows: Decisions
     missing: MissingPets
+    gaps: tuple[str, ...] = ()
+    """Sentences on what may be different in a plan of the whole store, because the snapshot is
+    narrow.
+    """
 
     def kept_rule_of(self, pet_id: int) -> KeptPetRule:
         """Return the rule of a pet that no row names and that stays."""
@@ -1866,7 +1884,12 @@ def compare(
         decisions = Decisions(compared, options, profile, base)
         plan, missing = _build_plan(compared, decisions, created, options, guard, profile, base)
         vacant = _find_vacant_ids(plan, compared, decisions)
-        return Decided(msgspec.structs.replace(plan, vacant=vacant), decisions, missing)
+        gaps, uncovered = tuple[str, ...](), tuple[str, ...]()
+        if compared.snapshot.coverage.is_narrow:
+            gaps = (*_iter_gaps(plan, compared.sheet, decisions),)
+            uncovered = (_describe_unread(compared.snapshot), *gaps)
+        plan = msgspec.structs.replace(plan, vacant=vacant, uncovered=uncovered)
+        return Decided(plan, decisions, missing, gaps)
 
 
 def _build_plan(
@@ -1974,6 +1997,49 @@ def _build_plan(
         shifted=tuple(moved),
     )
     return plan.with_verdict(), missing_pets
+
+
+def _describe_unread(snapshot: Snapshot) -> str:
+    least = count(len(snapshot), "pet")
+    return (
+        f"The pets that no row names were not read, and are not counted: the store has {least} or "
+        "more."
+    )
+
+
+def _iter_gaps(plan: Plan, sheet: Sheet, decisions: Decisions) -> Iterator[str]:
+    """Yield a sentence on each part of the plan that depends on pets that were not read, because
+    the snapshot is narrow.
+    """
+    if decisions.unanswered:
+        places = [sheet.address(row, "id") for row in decisions.unanswered]
+        yield (
+            f"{first_items(places)}: held back, because these rows need more than the pets that "
+            "rows name."
+        )
+    if adds := _select_merged(plan.adds, sheet):
+        yield (
+            f"{first_items([each.source for each in adds])}: not compared with the pets in no row, "
+            "which may be the same pets under other ids."
+        )
+    if misplaced := [each.source for each in plan.conflicts if each.rule == "misplaced-id"]:
+        yield f"{first_items(misplaced)}: compared with the export alone to find misplaced ids."
+    _, foreign = _find_foreign_texts(plan.changes)
+    if foreign:
+        texts = [f"{source}: {text!r}" for (_, text, _), source in foreign.items()]
+        yield (
+            f"{first_items(texts)}: not compared with the texts of the other pets, which may look "
+            "the same in other letters."
+        )
+    if tabs := find_unread_tabs(sheet):
+        yield f"Worksheets without known headers, not searched for pets: {first_items(tabs)}."
+    if failed := [each.query for each in plan.coverage.failed]:
+        yield f"Pets without an answer: {first_items(failed)}."
+
+
+def find_unread_tabs(sheet: Sheet) -> list[str]:
+    """Return the other worksheets without a known header that may have rows of pets."""
+    return [tab for tab, head in sheet.heads.items() if any(len(row) > 1 for row in head)]
 
 
 def _is_below_one(pet_id: int | None) -> bool:
@@ -2149,7 +2215,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
     """Yield a note on each other worksheet without a known header in which most rows are similar to
     rows of pets: they have an id and a text that is not a category or tag, or a name and a status.
     """
-    if not any(len(row) > 1 for head in sheet.heads.values() for row in head):
+    if not find_unread_tabs(sheet):
         return
     ids, names = {*ids_of(pets)}, {normalize(name) for name in unique_texts(pets, "name")} - {""}
     statuses = {fold_status(each) for each in unique_texts(pets, "status")}

@@ -20,6 +20,7 @@ from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
     Unit,
+    UnreadVocabulary,
     cell,
     changed_columns,
     content,
@@ -110,6 +111,8 @@ class SheetComparison:
     """The rows, by number, whose id may refer to an earlier pet, not to the pet that has this id
     now.
     """
+    is_unsure: bool = False
+    """True if the history of the rows depends on categories or tags of pets that were not read."""
 
 
 KeptRule = Literal[
@@ -153,6 +156,9 @@ class _Unknown(Enum):
 
 
 _UNKNOWN = _Unknown.UNKNOWN
+_OF_VOCABULARY = frozenset({"no-category-name", "category-spelling", "tag-spelling"})
+"""The rules of conflicts that say something about the categories and tags of the store."""
+_READ_ALL = 'plan with the whole store: --scope all (in Python scope="all")'
 _INSTEAD: Mapping[Column, str] = {
     "name": "A name cannot be emptied; a missing value (None) changes nothing.",
     "category": 'Write "" to empty the field.',
@@ -171,7 +177,8 @@ class Decisions:
     `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the pets to which a
     row in conflict may belong. `uncertain` has the addresses of rows that may belong to any pet:
     rows without a reliable id that are blocked, ignored or in conflict. `withheld` has the rows
-    that add a pet without some of their values, because of the fields' owners.
+    that add a pet without some of their values, because of the fields' owners. `unanswered` has the
+    rows that depend on pets that were not read, because only single pets were.
     """
 
     def __init__(
@@ -213,6 +220,8 @@ class Decisions:
         self._renumbered = compared.renumbered
         self._known = self._claim_places()
         self.withheld: list[int] = []
+        self._is_narrow = snapshot.coverage.is_narrow
+        self.unanswered: list[int] = []
         self._kept: dict[int, KeptRule] = {}
         self._judged: dict[int, tuple[tuple[Unit, FieldRule], ...]] = {}
 
@@ -220,7 +229,7 @@ class Decisions:
         self._rows = list(self.sides.rows())
         for row in self._rows:
             try:
-                decision = self._decide(row)
+                decision = self._decide_as_read(row)
             except _RowConflict as held:
                 self._add_conflict(row, held)
             else:
@@ -344,6 +353,39 @@ class Decisions:
         ignored = frame.index[~self.sides.active & lacks_id(frame)].tolist()
         return [self.sheet.address(row) for row in ignored]
 
+    def _decide_as_read(self, row: Row) -> Change | KeptRule:
+        """Return what `_decide` returns. Raises _RowConflict too if the decision depends on the
+        categories or tags of pets that were not read.
+        """
+        vocabulary, before = self.vocabulary, len(self.conflicts)
+        if not isinstance(vocabulary, UnreadVocabulary):
+            return self._decide(row)
+        vocabulary.questions.clear()
+        try:
+            decision = self._decide(row)
+            # A row that asks for nothing new does not depend on the answers.
+            if not vocabulary.questions or (
+                isinstance(decision, str) and decision != "both-changed"
+            ):
+                return decision
+        except _RowConflict as held:
+            if vocabulary.questions or held.rule == "not-covered":
+                self.unanswered.append(row.number)
+            if not vocabulary.questions or held.rule not in _OF_VOCABULARY:
+                raise
+        else:
+            self.unanswered.append(row.number)
+        del self.conflicts[before:]
+        self.remarks.forget({row.number})
+        names = first_items([*vocabulary.questions])
+        problem = f"names the {names}, and its number in the store is not known: only the pets "
+        raise _RowConflict(
+            "not-covered",
+            f"{problem}that rows name were read",
+            f"To send the row, {_READ_ALL}.",
+            row.pet_id,
+        )
+
     def _decide(self, row: Row) -> Change | KeptRule:
         """Return the row's change, or the rule if it changes nothing. Raises _RowConflict if the
         row needs a decision.
@@ -356,6 +398,10 @@ class Decisions:
         match = self._matches.get(row.number)
         if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
             return change
+        if self._is_narrow and row.action not in ("update", "delete"):
+            problem = "has no id, and only the pets that rows name were read: any other may be its"
+            hint = f"Give the row its pet's id, or {_READ_ALL}."
+            raise _RowConflict("not-covered", f"{problem} pet", hint)
         if row.action in ADDING:
             return self._add(row)
         matches = self._candidates.find_agreeing(row.values) if self._options.match_on else []
@@ -757,6 +803,12 @@ class Decisions:
         return msgspec.structs.replace(clash, refused="" if can_win else refused, note=note)
 
     def _add(self, row: Row) -> Add:
+        if self._is_narrow and self._profile.capacity is not None:
+            problem = (
+                f"would add a pet, for which the service, which keeps {self._profile.capacity:,}, "
+                "may drop another: only the pets that rows name were read"
+            )
+            raise _RowConflict("not-covered", problem, f"To add it, {_READ_ALL}.", row.pet_id)
         withheld = self._find_withheld(row)
         values = _without_units(row.values, withheld)
         after = merge_row(Pet(id=row.pet_id), values, self.vocabulary)

@@ -24,6 +24,7 @@ __all__ = [
     "COLUMNS_OF",
     "UNITS",
     "Unit",
+    "UnreadVocabulary",
     "Usage",
     "Vocabulary",
     "category_cells",
@@ -608,6 +609,48 @@ class Vocabulary:
                 if number is not None or name is not None
             }
         )
+
+
+class UnreadVocabulary(Vocabulary):
+    """The vocabulary of a store that was not read as a whole: it knows no category and no tag.
+    `questions` has the names and ids that were looked for, because the answers may be wrong.
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        super().__init__(frame[:0])
+        object.__setattr__(self, "questions", {})
+
+    questions: dict[str, None]
+    """For example `tag 'friendly'` and `category 7`, in the order in which they were asked."""
+
+    def tag_named(self, name: str) -> None:
+        """Return None."""
+        self.questions[f"tag {name!r}"] = None
+
+    def tag_numbered(self, identity: int) -> None:
+        """Return None."""
+        self.questions[f"tag {identity}"] = None
+
+    def category_named(self, name: str) -> None:
+        """Return None."""
+        self.questions[f"category {name!r}"] = None
+
+    def category_numbered(self, identity: int) -> None:
+        """Return None."""
+        self.questions[f"category {identity}"] = None
+
+    def category_spelled(self, name: str) -> None:
+        """Return None."""
+        self.category_named(name)
+
+    def tag_spelled(self, name: str) -> None:
+        """Return None."""
+        self.tag_named(name)
+
+    def knows(self, category: Category) -> bool:
+        """Return false."""
+        self.category_named(category.name or "")
+        return False
 
 
 def _find_named(named: Mapping[str, T], name: str) -> T | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
 
@@ -153,6 +153,18 @@ class GuardKeywords(UpdateKeywords, total=False):
     ]
 
 
+class _Total(NamedTuple):
+    """The number of pets in the store."""
+
+    pets: int
+    is_least: bool
+    """True if it is the least possible number."""
+
+    def __str__(self) -> str:
+        pets = count(self.pets, "pet")
+        return f"at least {pets}" if self.is_least else pets
+
+
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a plan."""
 
@@ -205,20 +217,22 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         namesakes: int = 0,
         shifted: Collection[str] = (),
         sentinels: Iterable[Refusal] = (),
+        is_least: bool = False,
     ) -> Verdict:
         """Return the verdict on a plan, with a refusal for each limit that it breaks.
 
-        `pets` is the number of pets in the store. `rows` is the number of the sheet's rows or, if
-        pets are deleted, of its rows without errors. `namesakes` is the number of adds with the
-        name of a pet that is in no row. The `shifted` columns were moved without their rows.
-        `sentinels` are the refusals because of sentinels.
+        `pets` is the number of pets in the store; with `is_least`, it has at least as many. `rows`
+        is the number of the sheet's rows or, if pets are deleted, of its rows without errors.
+        `namesakes` is the number of adds with the name of a pet that is in no row. The `shifted`
+        columns were moved without their rows. `sentinels` are the refusals because of sentinels.
         """
+        total = _Total(pets, is_least)
         sentences = [
             self._refuse_empty(rows),
-            self._adds(adds, namesakes, pets),
-            self._over("update", updates, pets, self.max_update, _SMALL_UPDATES),
-            self._over("delete", deletes, pets, self.max_delete, 1),
-            self._refuse_everything(pets, deletes),
+            self._adds(adds, namesakes, total),
+            self._over("update", updates, total, self.max_update, _SMALL_UPDATES),
+            self._over("delete", deletes, total, self.max_delete, 1),
+            self._refuse_everything(total, deletes),
             self._refuse_shifted(shifted),
         ]
         return Verdict(refusals=(*(refusal for refusal in sentences if refusal), *sentinels))
@@ -236,11 +250,11 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         )
         return deletes > 0 or any(many and limit and limit.is_share for limit, many in of_share)
 
-    def _adds(self, adds: int, namesakes: int, pets: int) -> Refusal | None:
+    def _adds(self, adds: int, namesakes: int, total: _Total) -> Refusal | None:
         limit = self.max_add
         if limit is None or not limit.is_share:
-            return self._over("add", adds, pets, limit, 0)
-        if not limit.is_free(pets) and (over := self._over("add", adds, pets, limit, 0)):
+            return self._over("add", adds, total, limit, 0)
+        if not limit.is_free(total.pets) and (over := self._over("add", adds, total, limit, 0)):
             return over
         if namesakes <= _SMALL_NAMESAKES:
             return None
@@ -261,19 +275,22 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         return Refusal("shifted", problem, "--allow-shifted")
 
     def _over(
-        self, kind: _Kind, number: int, pets: int, limit: Limit | None, least: int
+        self, kind: _Kind, number: int, total: _Total, limit: Limit | None, least: int
     ) -> Refusal | None:
-        if limit is None or number <= (allowed := limit.allows(pets, least)):
+        if limit is None or number <= (allowed := limit.allows(total.pets, least)):
             return None
         over = "is" if number == 1 else "are"
-        share = f" ({allowed:,} of {count(pets, 'pet')})" if limit.is_share else ""
+        share = f" ({allowed:,} of {total})" if limit.is_share else ""
         problem = f"{count(number, kind)} {over} more than --max-{kind} {limit} allows{share}"
         return Refusal(kind, problem, f"--max-{kind} {number}")
 
-    def _refuse_everything(self, pets: int, deletes: int) -> Refusal | None:
+    def _refuse_everything(self, total: _Total, deletes: int) -> Refusal | None:
+        pets = total.pets
         if not deletes or deletes < pets or self.allow_empty:
             return None
         these = "the only pet" if pets == 1 else f"every one of the {pets:,} pets"
+        if total.is_least:
+            these = f"{count(deletes, 'pet')} of a store with {total}"
         return Refusal("everything", f"{these} would be deleted", "--allow-empty")
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "PictureOptions",
     "PlanKeywords",
     "PlanOptions",
+    "Scope",
     "Side",
     "check_owners",
     "plan_options_from",
@@ -51,6 +52,8 @@ UNSENT: tuple[Owner, ...] = ("store", "never")
 """The owners with which the sheet's value of a field is never sent."""
 NEEDED: tuple[Unit, ...] = ("name", "status")
 """The fields that a new pet gets from its row, whoever owns them: nobody would find it without."""
+Scope = Literal["auto", "rows", "all"]
+"""Which pets a plan reads."""
 MATCHABLE: tuple[Column, ...] = tuple(column for column in COLUMNS if column != "id")
 """The columns by which a row can be matched with its pet."""
 SEND_SHEET = '--on-conflict sheet, in Python on_conflict="sheet"'
@@ -91,6 +94,15 @@ class CompareKeywords(TypedDict, total=False):
             flag="owner",
         ),
     ]
+    scope: Annotated[
+        Scope,
+        Option(
+            help="Which pets to read: the store's lists (all), only the pets whose ids the sheet "
+            "names, one by one (rows), or these if the lists are long and the changes are the same "
+            "(auto).",
+            default="auto",
+        ),
+    ]
 
 
 class PlanKeywords(CompareKeywords, GuardKeywords, total=False):
@@ -112,6 +124,10 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The side that wins a field that both changed to different values since the export."""
     owners: Mapping[Unit, Owner] = {}
     """The owners of fields, except "both". A column's name is converted to its field's."""
+    scope: Scope = "auto"
+    """The pets that are read: "all", those that the "rows" name, or "auto" for the cheaper way with
+    the same changes.
+    """
 
     def __post_init__(self) -> None:
         for flag in ("delete_missing", "two_way"):
@@ -131,6 +147,15 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
                 f"on_conflict is {self.on_conflict!r}; it must be 'store' or 'sheet'"
             )
         msgspec.structs.force_setattr(self, "owners", check_owners(self.owners))
+        if self.scope not in get_args(Scope):
+            raise SettingsError(f"scope is {self.scope!r}; it must be 'auto', 'rows' or 'all'")
+        needs_all = {"delete_missing": self.delete_missing, "match_on": bool(self.match_on)}
+        if self.scope == "rows" and any(needs_all.values()):
+            given = " and ".join(name for name, is_set in needs_all.items() if is_set)
+            raise SettingsError(
+                f"{given} cannot apply to scope 'rows', which reads only the pets that rows name",
+                hint='Leave it out, or read every pet: --scope all, in Python scope="all".',
+            )
 
     @property
     def unsent_units(self) -> frozenset[Unit]:
@@ -203,6 +228,7 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
             two_way=two_way,
             on_conflict="sheet" if self.sheet_wins else "store",
             owners=self.owners,
+            scope="all",
         )
 
 

@@ -846,7 +846,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     """The number of all rows of the sheet. For an undo, the pets of the run count as its rows."""
     pets: int
-    """The number of pets in the store."""
+    """The number of pets in the store; the least possible number if `is_narrow` is true."""
+    is_narrow: bool = False
+    """True if only single pets were read."""
     ok: bool
     """True if the guard accepts the plan."""
     undoes: str = ""
@@ -896,6 +898,8 @@ class _SavedCounts(_StaleRowIndex, Protocol):
     def rows(self) -> int: ...
     @property
     def pets(self) -> int: ...
+    @property
+    def coverage(self) -> Coverage: ...
     @property
     def undoes(self) -> str: ...
     @property
@@ -955,6 +959,7 @@ def summary_of(
         left_out=plan.left_out,
         rows=plan.rows,
         pets=plan.pets,
+        is_narrow=plan.coverage.is_narrow,
         ok=plan.verdict.ok,
         undoes=plan.undoes,
     )
@@ -1038,13 +1043,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     """The number of all rows of the sheet. For an undo, the pets of the run count as its rows."""
     pets: int = 0
-    """The number of pets in the store."""
+    """The number of pets in the store; the least possible number if `coverage.ids` is set."""
     capacity: int | None = None
     """The number of pets above which an add removes the oldest pet, None if no limit is known."""
     notes: tuple[str, ...] = ()
     """The notes for the user."""
     coverage: Coverage = Coverage()
     """The queries of the snapshot, and those that failed."""
+    uncovered: tuple[str, ...] = ()
+    """Sentences on what this plan does not cover, because only single pets were read; empty if the
+    store's lists were read.
+    """
     sentinels: tuple[Pet, ...] = ()
     """The guard's sentinels, as the snapshot had them."""
     left_out: int = 0
@@ -1177,6 +1186,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             deletes=kinds["delete"],
             namesakes=tally.namesakes,
             shifted=[column for column in self.shifted if tally.fields[column]],
+            is_least=self.coverage.is_narrow,
             sentinels=dict.fromkeys(watched),
         )
         return msgspec.structs.replace(self, verdict=verdict)

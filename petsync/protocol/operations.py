@@ -75,6 +75,10 @@ class Request:
 class BodyReader(Protocol):
     """Reads the body of a response while it arrives."""
 
+    @property
+    def is_full(self) -> bool:
+        """True if the rest of the body is not needed: the connection is then closed."""
+
     def write(self, piece: bytes, /) -> object:
         """Take the next piece of the body."""
         ...

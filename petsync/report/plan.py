@@ -300,6 +300,10 @@ def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:
         failed = first(list(words.iter_unanswered(plan)), limit)
         lines = [words.sentences(words.capital(problem), then) for problem, then in failed.shown]
         yield Alert(words.UNANSWERED_TITLE, lines, more=failed.more)
+    if len(plan.uncovered) > 1:
+        yield Alert(words.UNCOVERED_TITLE, plan.uncovered)
+    elif plan.uncovered:
+        yield Note(f"{words.UNCOVERED_TITLE}: {plan.uncovered[0]}", "quiet")
 
 
 # The counts of a plan.
@@ -335,4 +339,4 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     yield "left out", summary.left_out, "by a selection" if summary.left_out else ""
     rows = f"that run {summary.undoes} changed" if summary.undoes else "of the sheet"
     yield "pets" if summary.undoes else "rows", summary.rows, rows
-    yield "pets", summary.pets, "in the store"
+    yield "pets", summary.pets, f"{'at least, ' if summary.is_narrow else ''}in the store"

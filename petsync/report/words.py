@@ -38,6 +38,7 @@ __all__ = [
     "STOPPED_TITLE",
     "SYMBOL",
     "UNANSWERED_TITLE",
+    "UNCOVERED_TITLE",
     "WHERE_TO_SEE_ALL",
     "WINNERS",
     "CauseText",
@@ -652,6 +653,7 @@ _WHERE_TO_SEE_WAITING = (
     "To see all of them: `petsync apply` on the same file with `--limit 0`; the report of the "
     "round has them, too."
 )
+UNCOVERED_TITLE = "Not covered by this plan"
 _NOT_LISTED = (
     "A pet of this status is in the plan only if a row names it, and pets that are in no row are "
     "not deleted."
@@ -802,7 +804,8 @@ def inflect_outcome(outcome: str, total: int) -> str:
 
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the facts of a plan: store, sheet, comparison and time."""
-    yield "store", f"{make_visible(plan.store)} ({count(plan.pets, 'pet')})"
+    least = "at least " if plan.coverage.is_narrow else ""
+    yield "store", f"{make_visible(plan.store)} ({least}{count(plan.pets, 'pet')})"
     yield origin(plan)
     yield from corrections_fact(plan)
     if plan.undoes:
@@ -834,7 +837,9 @@ def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield facts about the pets that the plan covers, and the changes that a selection left
     out.
     """
-    if plan.coverage.statuses or plan.coverage.failed:
+    if plan.coverage.ids is not None:
+        yield "covers", f"only {count(len(plan.coverage.ids), 'pet')}, read one by one"
+    elif plan.coverage.statuses or plan.coverage.failed:
         yield "covers", _describe_coverage(plan)
     if plan.left_out:
         left_out = f"{count(plan.left_out, 'change')} {'was' if plan.left_out == 1 else 'were'}"

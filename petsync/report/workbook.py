@@ -331,6 +331,7 @@ def _plan_facts(plan: Plan) -> Iterator[Sequence[Value]]:
     yield from _verdict(plan)
     for problem, consequence in words.iter_unanswered(plan):
         yield _UNANSWERED, "", words.sentences(problem, consequence)
+    yield from (("not covered", "", sentence) for sentence in plan.uncovered)
     yield from ((name, "", value) for name, value in words.plan_facts(plan))
     yield from ((name, "", value) for name, value in words.scope_facts(plan))
     yield "who wins", "", words.describe_winner(plan)

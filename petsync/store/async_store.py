@@ -196,10 +196,19 @@ class AsyncStore:
         self.check(plan)
         if plan.needs_count:
             # The size of the store is never taken from a plan file.
-            statuses = plan.coverage.statuses or self._statuses(())
-            plan.require_ok(len(await self.snapshot(statuses=statuses)))
+            plan.require_ok(await self._count_pets(plan))
         with self._bar(len(plan.changes), "Applying", progress, on_progress) as step:
             return await self._runs.apply(plan, chosen, step)
+
+    async def _count_pets(self, plan: Plan) -> int:
+        """Return the number of pets in the store; of a narrow plan, at most the number that the
+        plan has, so that a long list is not read.
+        """
+        statuses = plan.coverage.statuses or self._statuses(())
+        if not plan.coverage.is_narrow:
+            return len(await self.snapshot(statuses=statuses))
+        found = await loaders.short_snapshot(self.api, statuses, plan.pets)
+        return len(found) if isinstance(found, Snapshot) else min(found, plan.pets)
 
     @show_keywords(ApplyKeywords, has_defaults=False)
     async def resume(

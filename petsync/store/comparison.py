@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Unpack
 
+import msgspec
 import pandas as pd
 
 from petsync._files import is_in_parts
 from petsync._options import show_keywords
 from petsync.client.api import AsyncApi
-from petsync.client.loaders import Lookups, look_up
+from petsync.client.loaders import Lookups, look_up, short_snapshot, snapshot_of
 from petsync.errors import PlanError
 from petsync.models import Pet
 from petsync.plan import arguments
@@ -23,7 +24,7 @@ from petsync.plan.change import Snapshot
 from petsync.plan.compare import Decided, compare, find_unproved_ids, must_have_columns
 from petsync.plan.decide import FoundPets, SheetComparison
 from petsync.plan.explain import Explanations, explain
-from petsync.plan.fields import Vocabulary
+from petsync.plan.fields import UnreadVocabulary, Vocabulary
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.lineage import (
     Match,
@@ -36,6 +37,7 @@ from petsync.plan.lineage import (
 from petsync.plan.match import find_absent_ids, has_unknown_names, positions_of
 from petsync.plan.options import PlanKeywords, PlanOptions, plan_options_from
 from petsync.plan.plan import Plan
+from petsync.plan.scope import find_ids_to_read, has_unlisted_status, longest_list, needs_all
 from petsync.plan.uploads import (
     Uploads,
 )
@@ -46,6 +48,13 @@ from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
 
 __all__ = ["SheetComparer"]
+
+
+_SMALL_FILE = 1 << 20
+"""The size in bytes of a file that is read before the store, because its rows decide which pets to
+read; a larger one is read at the same time as all pets.
+"""
+_EVERY_PET = PlanOptions(scope="all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,12 @@ class SheetComparer:
 
         petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
 
+        `scope="auto"` stops reading the store's list if it is long and the sheet names few pets,
+        and looks up these instead. It reads the whole list if the plan could otherwise differ in a
+        change or a note. `scope="rows"` never reads a list: rows that need more than their own pets
+        are conflicts. `plan.uncovered` says what such a plan does not cover. With a `snapshot` of
+        the store's lists, `scope` has no effect.
+
         A folder or a pattern of Parquet, CSV or JSON Lines files is compared in parts, on several
         processes or by the `executor`: neither the sheet nor the store must fit into memory.
         `memory`, such as "2GiB", is the limit of these processes together; fewer of them start
@@ -143,10 +158,14 @@ class SheetComparer:
         keep: Iterable[int] = (),
         with_unnamed: bool = True,
         executor: Executor | None = None,
+        planning: PlanOptions = _EVERY_PET,
+        on_progress: Callable[[Lookups], None] | None = None,
         **options: Unpack[ReadKeywords],
     ) -> tuple[Snapshot, Sheet]:
         """Return a snapshot of the store, and the sheet as `read` returns it with the statuses of
-        the store's pets as `known_statuses`. Both are read at the same time.
+        the store's pets as `known_statuses`. Both are read at the same time, unless the scope in
+        `planning`, the options of the plan, permits a snapshot of single pets: those that the rows
+        name, and those in `keep`. `on_progress` reports their look-ups.
 
         Of a folder or a pattern of files, both lack the rows and pets that agree, except the pets
         with the ids in `keep`. Without `with_unnamed`, the snapshot also lacks pets that are in no
@@ -155,7 +174,13 @@ class SheetComparer:
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
+            _refuse_rows(sheet, planning)
             return await self.read_parts(sheet, options, None, keep, with_unnamed, executor)
+        if await asyncio.to_thread(_is_read_first, sheet, planning):
+            read = await asyncio.to_thread(self.read, sheet, **options)
+            now = await self._take_snapshot(read, keep, planning, on_progress)
+            statuses = unique_texts(now.rows, "status")
+            return now, await asyncio.to_thread(self.read, read, known_statuses=statuses)
         tasks = (
             asyncio.ensure_future(self.snapshot()),
             asyncio.ensure_future(asyncio.to_thread(self.read, sheet, **options)),
@@ -167,6 +192,25 @@ class SheetComparer:
                 task.cancel()
         statuses = unique_texts(now.rows, "status")
         return now, await asyncio.to_thread(self.read, read, known_statuses=statuses)
+
+    async def _take_snapshot(
+        self,
+        sheet: Sheet,
+        keep: Iterable[int],
+        planning: PlanOptions,
+        on_progress: Callable[[Lookups], None] | None,
+    ) -> Snapshot:
+        """Return a snapshot of the store in the scope of the plan."""
+        ids = await asyncio.to_thread(find_ids_to_read, sheet, keep)
+        if planning.scope == "rows":
+            return await snapshot_of(self.api, ids, on_progress=on_progress)
+        most = longest_list(len(ids))
+        if most is None or await asyncio.to_thread(needs_all, sheet, planning):
+            return await self.snapshot()
+        now = await short_snapshot(self.api, self.api.session.profile.statuses, most)
+        if isinstance(now, Snapshot):
+            return now
+        return await snapshot_of(self.api, ids, least=now, on_progress=on_progress)
 
     async def compare(
         self,
@@ -180,14 +224,16 @@ class SheetComparer:
         keep: Iterable[int] = (),
         with_unnamed: bool = True,
         executor: Executor | None = None,
+        planning: PlanOptions = _EVERY_PET,
     ) -> SheetComparison:
         """Return the snapshot and the sheet, with the results of all look-ups that a plan needs,
         and of `ids`.
 
         If an undo removed the pet of a row without an id, the row counts as new, unless
         `with_undone` is set. If the sheet is compared in parts by the `executor`, the pets with an
-        id of `keep` are in the snapshot and, if `with_unnamed` is set, all pets in no row. Raises
-        the same errors as `plan`.
+        id of `keep` are in the snapshot and, if `with_unnamed` is set, all pets in no row. Without
+        a snapshot, the scope in `planning` decides which pets are read. Raises the same errors as
+        `plan`.
         """
         needed = {*ids, *keep}
         if isinstance(snapshot, str | Path):
@@ -196,10 +242,16 @@ class SheetComparer:
                     "a snapshot in a folder needs a folder or a pattern of files as the sheet",
                     hint="For another sheet, use store.snapshot().",
                 )
+            _refuse_rows(sheet, planning)
             now, read = await self.read_parts(sheet, {}, snapshot, needed, with_unnamed, executor)
         elif snapshot is None:
             now, read = await self.read_with_snapshot(
-                sheet, keep=needed, with_unnamed=with_unnamed, executor=executor
+                sheet,
+                keep=needed,
+                with_unnamed=with_unnamed,
+                executor=executor,
+                planning=planning,
+                on_progress=on_progress,
             )
         else:
             now = arguments.checked_snapshot(snapshot, self.url)
@@ -210,7 +262,7 @@ class SheetComparer:
         # Opening the journal checks its integrity, which takes time.
         journal = await asyncio.to_thread(lambda: self.history.journal)
         reused_ids = await asyncio.to_thread(journal.read_reused, self.url) if read.has_ids else {}
-        vocabulary = Vocabulary(now.rows, now.usage)
+        vocabulary = _vocabulary_of(now)
         suspect_rows = find_suspects(read, reused_ids, now.rows, vocabulary)
         if "id" in read.rows:
             removed = await asyncio.to_thread(journal.read_removed, self.url)
@@ -220,15 +272,18 @@ class SheetComparer:
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
         matches = await asyncio.to_thread(
-            self._matches, read, now, suspect_ids, with_undone=with_undone
+            self._matches, read, vocabulary, suspect_ids, with_undone=with_undone
         )
         record_ids = {each.pet_id for match in matches.values() for each in match.records}
         ids_to_look_up = [*ids, *sorted(each for each in record_ids if each is not None)]
         unproved = find_unproved_ids(read.rows, now.rows)
         renumbered = await asyncio.to_thread(journal.read_renumbered, self.url) if unproved else {}
         ids_to_look_up += [renumbered[each].pet_id for each in unproved if each in renumbered]
+        looked_up = now.not_found
         missing = [*unproved, *find_absent_ids(ids_to_look_up, now.rows)]
-        found = await look_up(self.api, missing, on_progress=on_progress)
+        missing = [each for each in missing if each not in looked_up]
+        found = {**looked_up, **await look_up(self.api, missing, on_progress=on_progress)}
+        now = _with_ids(now, missing)
         base = read.base
         # Load the uploads after the snapshot, because an upload is in the journal before the store
         # has its photo.
@@ -248,6 +303,7 @@ class SheetComparer:
             restored,
             renumbered,
             suspects=suspect_rows,
+            is_unsure=_has_questions(vocabulary),
         )
 
     async def _decide(
@@ -270,6 +326,7 @@ class SheetComparer:
             keep=guard.sentinels,
             with_unnamed=options.delete_missing,
             executor=executor,
+            planning=options,
         )
         if compared.snapshot.left_out and options.match_on and "name" not in options.match_on:
             raise PlanError(
@@ -281,7 +338,26 @@ class SheetComparer:
         if not options.two_way:
             must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
         profile = self.api.session.profile
-        return compare(compared, options=options, guard=guard, profile=profile, created=_now())
+        decided = compare(compared, options=options, guard=guard, profile=profile, created=_now())
+        if compared.snapshot.coverage.is_narrow and (
+            options.scope == "all"
+            or (options.scope == "auto" and self._may_differ(decided, compared, ids))
+        ):
+            whole = await self.snapshot()
+            return await self._decide(request, sheet, whole, strict, on_progress, ids, executor)
+        return decided
+
+    def _may_differ(self, decided: Decided, compared: SheetComparison, ids: Iterable[int]) -> bool:
+        """Return true if a plan of the whole store may have other changes, notes or refusals, or
+        other reasons for the decisions on the pets with these ids.
+        """
+        return bool(
+            decided.gaps
+            or compared.is_unsure
+            or not decided.plan.verdict.ok
+            or not compared.sheet.named_ids.issuperset(ids)
+            or has_unlisted_status(compared.snapshot.pets, self.api.session.profile.statuses)
+        )
 
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
         """Return the comparison, with the sheet's base updated by the changes that the sheet's runs
@@ -290,10 +366,12 @@ class SheetComparer:
         base = compared.sheet.base
         if base is None or base.store != self.url:
             return compared
+        vocabulary = _vocabulary_of(compared.snapshot)
         sheet = await asyncio.to_thread(
-            self.history.continue_base, compared.sheet, compared.snapshot.rows
+            self.history.continue_base, compared.sheet, compared.snapshot.rows, vocabulary
         )
-        return replace(compared, sheet=sheet)
+        is_unsure = compared.is_unsure or _has_questions(vocabulary)
+        return replace(compared, sheet=sheet, is_unsure=is_unsure)
 
     async def _with_vocabulary(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
         """Return the snapshot, with a snapshot of the whole store in `whole` if one is needed.
@@ -303,7 +381,7 @@ class SheetComparer:
         """
         failed = {each.query for each in now.coverage.failed}
         usual = {*self.api.session.profile.statuses}
-        if now.whole is not None:
+        if now.whole is not None or now.coverage.is_narrow:
             return now
         if usual <= {*now.coverage.statuses, *failed}:
             return replace(now, whole=now) if usual & failed else now
@@ -314,7 +392,12 @@ class SheetComparer:
         return replace(now, whole=await self.snapshot()) if is_incomplete else now
 
     def _matches(
-        self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
+        self,
+        sheet: Sheet,
+        vocabulary: Vocabulary,
+        suspect_ids: Collection[int],
+        *,
+        with_undone: bool,
     ) -> Mapping[int, Match]:
         """Return, by row, how the rows without an id match the records of earlier runs on this
         store.
@@ -323,7 +406,7 @@ class SheetComparer:
             return {}
         url = self.url
         records = self.history.read_row_records(url, sheet, with_undone=with_undone)
-        found = identify(sheet, records, Vocabulary(now.rows, now.usage), suspect_ids)
+        found = identify(sheet, records, vocabulary, suspect_ids)
         # A row that got an id and lacks it now is from a backup, or is another row at that
         # position.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
@@ -334,10 +417,54 @@ class SheetComparer:
         assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
         return {
             **found,
-            **mark_doubts(
-                without_id, sheet, Vocabulary(now.rows, now.usage), may_lack=assigned_ids
-            ),
+            **mark_doubts(without_id, sheet, vocabulary, may_lack=assigned_ids),
         }
+
+
+def _is_read_first(sheet: Sheet | pd.DataFrame | str | Path, planning: PlanOptions) -> bool:
+    """Return true if the sheet is read before the store, because only single pets may be read."""
+    if planning.scope == "rows":
+        return True
+    if planning.scope == "all" or planning.delete_missing or planning.match_on:
+        return False
+    if isinstance(sheet, Sheet):
+        return longest_list(len(sheet.rows)) is not None
+    if isinstance(sheet, pd.DataFrame):
+        return longest_list(len(sheet)) is not None
+    try:
+        return Path(sheet).stat().st_size <= _SMALL_FILE
+    except (OSError, TypeError, ValueError):
+        return False  # `read` raises the error.
+
+
+def _refuse_rows(sheet: str | Path, planning: PlanOptions) -> None:
+    """Raise PlanError if the scope is `rows`."""
+    if planning.scope == "rows":
+        raise PlanError(
+            f"{sheet} is compared in parts with every pet of the store, so scope 'rows' cannot "
+            "apply to it",
+            hint="Leave --scope (in Python scope) out, or name a workbook or a CSV file.",
+        )
+
+
+def _vocabulary_of(now: Snapshot) -> Vocabulary:
+    """Return the categories and tags of the pets in the snapshot; those of a narrow one are
+    unknown.
+    """
+    return now.vocabulary if now.coverage.is_narrow else Vocabulary(now.rows, now.usage)
+
+
+def _has_questions(vocabulary: Vocabulary) -> bool:
+    return isinstance(vocabulary, UnreadVocabulary) and bool(vocabulary.questions)
+
+
+def _with_ids(now: Snapshot, ids: Iterable[int]) -> Snapshot:
+    """Return the snapshot; if it is narrow, with these ids in its coverage."""
+    coverage = now.coverage
+    if coverage.ids is None:
+        return now
+    more = msgspec.structs.replace(coverage, ids=(*coverage.ids, *ids))
+    return replace(now, coverage=more)
 
 
 def _now() -> str:

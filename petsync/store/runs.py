@@ -61,8 +61,8 @@ from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import rebuild_upload_report
 from petsync.plan.base import SentRun, continue_base, is_from_runs
-from petsync.plan.change import Add, LongChanges, Snapshot, Tally
-from petsync.plan.fields import content
+from petsync.plan.change import Add, Coverage, LongChanges, Snapshot, Tally
+from petsync.plan.fields import Vocabulary, content
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import (
     RowRecord,
@@ -71,6 +71,7 @@ from petsync.plan.lineage import (
 from petsync.plan.match import find_absent_ids, pets_of
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, find_undoing_runs
+from petsync.plan.scope import longest_list
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
@@ -220,10 +221,16 @@ class History:
             if (old := made.get(number)) is not None
         }
 
-    def continue_base(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
+    def continue_base(
+        self,
+        sheet: Sheet,
+        now: pd.DataFrame | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> Sheet:
         """Return the sheet, with its base updated by the changes that the sheet's runs sent. `now`
-        has the store's current pets. See `petsync.plan.base.continue_base`. Runs of a file that no
-        longer exists count too if the sheet results from them: the file was then renamed.
+        has the store's current pets; `vocabulary` is the store's, if it is not that of these pets.
+        See `petsync.plan.base.continue_base`. Runs of a file that no longer exists count too if the
+        sheet results from them: the file was then renamed.
         """
         if sheet.base is None or not (sheet.digest or is_in_parts(sheet.source)):
             return sheet
@@ -237,13 +244,14 @@ class History:
             if source
             and (
                 _is_same(source, sheet)
-                or (_is_gone(source) and is_from_runs(sheet, sheet.base, sent, now))
+                or (_is_gone(source) and is_from_runs(sheet, sheet.base, sent, now, vocabulary))
             )
         }
         same = [run.source in names and run.tab == sheet.tab for run in runs]
         own = [run for run, is_own in zip(runs, same, strict=True) if is_own]
         copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
-        return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
+        base = continue_base(sheet, sheet.base, own, copies, now, vocabulary)
+        return dataclasses.replace(sheet, base=base)
 
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
         """Return the given runs that wrote, or may have written, ids into their sheet.
@@ -821,6 +829,11 @@ def _build_stopped_error(report: Report) -> InterruptedRunError:
 # UndoPlanner: choose the run to undo, and make the plan.
 
 
+def _without_look_ups(coverage: Coverage) -> Coverage:
+    """Return the coverage without failed look-ups, because their pets are in conflict."""
+    return msgspec.structs.replace(coverage, failed=()) if coverage.is_narrow else coverage
+
+
 _LATER_CHANGE_RULES = frozenset({"changed-since-run", "came-since-run", "gone-since-run"})
 
 
@@ -843,7 +856,7 @@ class UndoPlanner:
         """
         past, entries = await asyncio.to_thread(self._choose_run, run_id)
         effects = list(find_effects(entries))
-        now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
+        now = await self._take_snapshot(effects, guard, on_progress)
         found = await self._find_present(effects, now, on_progress)
         if given is not None:
             adds_all = sum(effect.kind == "add" for effect in effects) >= len(now)
@@ -862,7 +875,7 @@ class UndoPlanner:
             capacity=self.api.session.profile.capacity,
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
             guard=guard,
-            coverage=now.coverage,
+            coverage=_without_look_ups(now.coverage),
             sentinels=pets_of(guard.sentinels, now.rows),
             owners=(await asyncio.to_thread(journal.read_options, past.run_id)).owners,
         )
@@ -878,6 +891,26 @@ class UndoPlanner:
             if changed_ids
             else plan
         )
+
+    async def _take_snapshot(
+        self,
+        effects: Iterable[Effect],
+        guard: Guard,
+        on_progress: Callable[[Lookups], None] | None,
+    ) -> Snapshot:
+        """Return a snapshot of the store or, if its list is long and the effects are few, of their
+        pets and the sentinels.
+        """
+        profile = self.api.session.profile
+        pets = (each.pet_id for each in effects if each.pet_id is not None and each.is_settled)
+        ids = [*dict.fromkeys([*pets, *guard.sentinels])]
+        most = None if profile.capacity is not None else longest_list(len(ids))
+        if most is None:
+            return await loaders.snapshot(self.api, profile.statuses)
+        now = await loaders.short_snapshot(self.api, profile.statuses, most)
+        if isinstance(now, Snapshot):
+            return now
+        return await loaders.snapshot_of(self.api, ids, least=now, on_progress=on_progress)
 
     def _choose_run(self, run_id: str) -> tuple[PastRun, list[Entry]]:
         store = self.api.session.base_url
@@ -935,8 +968,10 @@ class UndoPlanner:
             effect.pet_id for effect in effects if effect.pet_id is not None and effect.is_settled
         ]
         listed = {pet.id: pet for pet in pets_of(ids, now.rows) if pet.id is not None}
-        others = await look_up(self.api, find_absent_ids(ids, now.rows), on_progress=on_progress)
-        return {**listed, **others}
+        known = now.not_found
+        absent = [each for each in find_absent_ids(ids, now.rows) if each not in known]
+        others = await look_up(self.api, absent, on_progress=on_progress)
+        return {**listed, **known, **others}
 
     async def _find_readded(
         self, past: PastRun, adds: Collection[Add], now: Snapshot

@@ -24,6 +24,9 @@ class TableWriter:
         self._schema = schema
         self._columns = [_ColumnWriter(type_) for type_ in schema.types]
 
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
     def write(self, table: pa.Table) -> None:
         """Add the rows of a table with the same columns. Texts and lists may have offsets of 32 or
         64 bits.
@@ -48,6 +51,9 @@ class _ColumnWriter:
         self._items = _ColumnWriter(type_.value_type) if types.is_large_list(type_) else None
         if not types.is_int64(type_):
             self._offsets.write(bytes(8))
+
+    def __len__(self) -> int:
+        return self._length
 
     def write(self, array: pa.Array) -> None:
         """Add the values of an array."""

@@ -38,6 +38,8 @@ _TEXT = pa.large_string()
 _NUMBER = pa.int64()
 _AT_ONCE = 1 << 21
 """The number of bytes of JSON that are decoded together."""
+_AT_ONCE_OF_SOME = 1 << 16
+"""The same for a list of which only some pets are needed."""
 
 
 def table_from_json(body: bytes, *, copies: bool = False) -> pa.Table:
@@ -84,22 +86,32 @@ class ListReader:
     so that it is never in memory as a whole; a list in XML is decoded at the end.
 
     `find_media` returns the format of the list. It gets the beginning of the list, and may raise
-    ResponseError. `target` takes the pets, with all copies of a pet.
+    ResponseError. `target` takes the pets, with all copies of a pet. With `most`, the reader is
+    full, and takes nothing more, once a list in JSON has more pets than this.
     """
 
     def __init__(
-        self, find_media: Callable[[bytes], Literal["json", "xml"]], target: TableTarget
+        self,
+        find_media: Callable[[bytes], Literal["json", "xml"]],
+        target: TableTarget,
+        most: int | None = None,
     ) -> None:
-        self._find_media, self._target = find_media, target
+        self._find_media, self._target, self._most = find_media, target, most
         self._pieces: list[bytes] = []
-        self._size, self._least = 0, _AT_ONCE
+        self._at_once = _AT_ONCE if most is None else _AT_ONCE_OF_SOME
+        self._size, self._least = 0, self._at_once
         self._media: Literal["json", "xml", ""] = ""
         self._pets, self._offset = 0, 0
         self._failure: ResponseError | None = None
 
+    @property
+    def is_full(self) -> bool:
+        """True if the list has more pets than are needed."""
+        return self._most is not None and self._pets > self._most
+
     def write(self, piece: bytes) -> None:
         """Take the next piece of the list. `finish` raises the errors of this."""
-        if self._failure is not None:
+        if self._failure is not None or self.is_full:
             return
         self._pieces.append(piece)
         self._size += len(piece)
@@ -111,11 +123,13 @@ class ListReader:
                 self._pieces.clear()
 
     def finish(self) -> None:
-        """Decode the remaining pets of the list. Raises ResponseError if the pieces are not a list
-        of pets.
+        """Decode the remaining pets of the list, unless the reader is full. Raises ResponseError if
+        the pieces are not a list of pets.
         """
         if self._failure is not None:
             raise self._failure
+        if self.is_full:
+            return
         rest = b"".join(self._pieces)
         self._pieces.clear()
         is_xml = self._get_media(rest) == "xml"
@@ -138,7 +152,7 @@ class ListReader:
                 self._pets += len(pets)
                 self._offset += start - 1
                 self._pieces[:] = [b"[", body[start:]]
-                self._size, self._least = len(body) - start, _AT_ONCE
+                self._size, self._least = len(body) - start, self._at_once
                 return
         self._least = 2 * self._size
 

@@ -245,6 +245,7 @@ class Draft:
             updates=tally.update,
             deletes=tally.delete,
             sentinels=[each for each in plan.verdict.refusals if each.of_store],
+            is_least=plan.coverage.is_narrow,
         )
 
     def _over(self, refusal: Refusal) -> int:
@@ -726,6 +727,8 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     if plan.coverage.failed:
         lines = [words.sentences(*texts) for texts in words.iter_unanswered(plan)]
         blocks.append(Alert(words.UNANSWERED_TITLE, lines))
+    if plan.uncovered:
+        blocks.append(Alert(words.UNCOVERED_TITLE, plan.uncovered))
     if plan.notes:
         notes = [of_note(_in_plan(note, run)) for note in plan.notes]
         title = f"For your attention: {words.count(len(notes), 'note')}"

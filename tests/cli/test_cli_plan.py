@@ -400,3 +400,32 @@ def test_a_part_that_does_not_exist(shell: Shell, box: Sandbox) -> None:
     assert done.code == 0
     assert "without a change in the plan: 4711" in done.err.replace("\n", " ")
     assert set(box.requests) <= READING
+
+
+def test_plan_scope_rows(shell: Shell, box: Sandbox) -> None:
+    """With --scope rows, only the pets of the sheet are read, and the plan says what it does not
+    cover.
+    """
+    Path("few.csv").write_text("id,name\n1,Max\n99,New\n", encoding="utf-8")
+    done = shell("plan", "few.csv", "--scope", "rows", *to(box))
+    assert done.code == 0, done.err
+    assert box.requests == {"getPetById": 2}
+    assert "only 2 pets, read one by one" in done.out
+    assert "Not covered by this plan" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["plan", "few.csv", "--delete-missing"], "delete_missing cannot apply to scope 'rows'"),
+        (["plan", "few.csv", "--match-on", "name"], "match_on cannot apply to scope 'rows'"),
+        (["rehearse", "few.csv"], "a rehearsal copies every pet"),
+    ],
+)
+def test_plan_scope_refused(shell: Shell, box: Sandbox, options: list[str], why: str) -> None:
+    """What needs every pet is refused with --scope rows, before a request."""
+    Path("few.csv").write_text("id,name\n1,Max\n", encoding="utf-8")
+    done = shell(*options, "--scope", "rows", *to(box))
+    assert done.code == 64
+    assert why in done.err
+    assert not box.requests
