@@ -36,7 +36,7 @@ from python_calamine import load_workbook
 
 from petsync._sync import no_collection
 from petsync.sheets import read_sheet, write_sheet
-from petsync.sheets.files import load
+from petsync.sheets.load import load
 from petsync.sheets.read import read_grid
 
 Work = Callable[[], object]

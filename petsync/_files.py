@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 __all__ = [
+    "EDITABLE",
+    "MAX_WHOLE",
+    "PACKED",
+    "READABLE",
     "STATE",
     "check_name",
     "check_state_folder",
+    "ending_of",
     "has_wildcards",
     "is_address",
     "is_in_parts",
@@ -45,6 +50,33 @@ __all__ = [
 ]
 
 
+# The names of sheets.
+
+
+EDITABLE = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
+"""The endings of the sheets that petsync can write into."""
+PACKED = (".gz", ".zst")
+"""The endings of compressed files."""
+READABLE = (
+    *EDITABLE,
+    *(".ods", ".xls", ".xlsb", ".parquet", ".json", ".jsonl", ".ndjson"),
+    *(
+        text + packed
+        for text in (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+        for packed in PACKED
+    ),
+)
+"""The endings of the files that are read as sheets."""
+
+
+def ending_of(path: str | Path) -> str:
+    """Return the ending of a file's name in lower case, "" if it has none: `.xlsx`, or for a
+    compressed file `.csv.gz`.
+    """
+    suffixes = [suffix.casefold() for suffix in Path(path).suffixes[-2:]]
+    return "".join(suffixes if suffixes and suffixes[-1] in PACKED else suffixes[-1:])
+
+
 # Sheets in several files, which are compared in parts.
 
 
@@ -63,13 +95,21 @@ def real_path(path: str | Path) -> str:
     return path.rstrip("/") if is_address(path) else os.path.realpath(path)
 
 
+MAX_WHOLE = 1 << 26
+"""The size in bytes up to which a Parquet file is read as a whole."""
+
+
 def is_in_parts(path: str | Path) -> bool:
-    """Return true for a folder, a pattern of files, a Parquet file, and an address."""
+    """Return true for a folder, a pattern of files, a Parquet file of more than MAX_WHOLE bytes,
+    and an address.
+    """
     if is_address(path):
         return True
     path = Path(path)
-    if path.is_dir() or path.suffix.casefold() == ".parquet":
+    if path.is_dir():
         return True
+    if path.suffix.casefold() == ".parquet" and path.is_file():
+        return path.stat().st_size > MAX_WHOLE
     return has_wildcards(path) and not path.exists()
 
 

@@ -153,17 +153,21 @@ MISTAKES = (
             'match_on = ["name"]', whole=True, schema=False),
     Mistake("winner of conflicts", 'on_conflict = "shet"', 6, "jobs.catalogue.on_conflict",
             'is "shet"', 'on_conflict = "sheet"'),
-    Mistake("kind of sheet", other('mode = "push"\nsheet = "pets.xls"'), 4,
-            "jobs.catalogue.sheet", ".xls is not a supported sheet format",
+    Mistake("kind of sheet", other('mode = "push"\nsheet = "pets.xlx"'), 4,
+            "jobs.catalogue.sheet", ".xlx is not a supported sheet format",
             'sheet = "pets.xlsx"', whole=True, schema=False),
+    Mistake("two-way with a format that is not written", other('mode = "two-way"\nsheet = "a.ods"'),
+            3, "jobs.catalogue.mode", "petsync does not write into .ods files",
+            'Write mode = "push" or mode = "check", or save the sheet as .xlsx or .csv.',
+            whole=True, schema=False),
     Mistake("sheet without an ending", other('mode = "push"\nsheet = "../a.b/cat"'), 4,
             "jobs.catalogue.sheet", "a file without an ending", 'sheet = "../a.b/cat.xlsx"',
             whole=True, schema=False),
     Mistake("kind of sheet in a variable", other('mode = "push"\nsheet = "a/${OLD_SHEET}"'), 4,
             "jobs.catalogue.sheet", "the format of the file is not supported; the supported",
             "Save it as one of these.", whole=True, schema=False),
-    Mistake("kind of files", other('mode = "push"\nfolder = "a"\nfiles = "*.ods"'), 5,
-            "jobs.catalogue.files", ".ods is not a supported sheet format", "Save it as",
+    Mistake("kind of files", other('mode = "push"\nfolder = "a"\nfiles = "*.odt"'), 5,
+            "jobs.catalogue.files", ".odt is not a supported sheet format", "Save it as",
             whole=True, schema=False),
     Mistake("token in the clear", f'token = "{SECRET}"', 6, "jobs.catalogue.token",
             "a secret does not belong in a file", 'token = "${SHOP_TOKEN}"'),
@@ -367,7 +371,7 @@ SYNTAX = (
 _ALL = re.sub(r"^#(?=[\w\[])", "", example(), flags=re.MULTILINE)
 _ALL = re.sub(r"^#.*\n|\n(?=\n)", "", _ALL, flags=re.MULTILINE)
 _ALL_SET = dict.fromkeys(re.findall(r"\$\{(\w+)\}", _ALL), SECRET)
-ENVIRON = {"EMPTY": "", "SHOP_KEY": SECRET, "AT_SIGN": f"p@{SECRET}", "OLD_SHEET": "pets.xls"}
+ENVIRON = {"EMPTY": "", "SHOP_KEY": SECRET, "AT_SIGN": f"p@{SECRET}", "OLD_SHEET": "pets.xlx"}
 
 
 def problems(folder: Path, text: str) -> tuple[Problem, ...]:
@@ -408,7 +412,7 @@ def test_there_are_many_mistakes() -> None:
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     """Mistakes of several jobs and tables are reported together, in the order of the file."""
     text = (
-        'url = "https://shop.example/v2"\n[jobs.a]\nmode = "tow-way"\nsheet = "a.xls"\n'
+        'url = "https://shop.example/v2"\n[jobs.a]\nmode = "tow-way"\nsheet = "a.xlx"\n'
         '[jobs.b]\nmode = "push"\n[notify]\non = ["failures"]\nurls = ["${NOT_SET}"]\n'
     )
     result = problems(tmp_path, text)

@@ -22,9 +22,10 @@ from petsync.errors import SheetError
 from petsync.models import MIN_ID, Category, Pet, Tag
 from petsync.sheets import csv
 from petsync.sheets.csv import MAX_CELL_LENGTH, Mark, parse_block
-from petsync.sheets.files import Source, load
+from petsync.sheets.files import Source
 from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, Cells, Grid, letter
 from petsync.sheets.headers import Mapper
+from petsync.sheets.load import load
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import NBSP, Column
 from petsync.sheets.validate.findings import Notes

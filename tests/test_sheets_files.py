@@ -20,8 +20,8 @@ from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.sheets import read_sheet, write_results, write_sheet
-from petsync.sheets.files import load
 from petsync.sheets.headers import Mapper
+from petsync.sheets.load import load
 from petsync.sheets.xlsx import package, read
 from petsync.table.frame import frame_from_pets
 

@@ -13,7 +13,7 @@ from specimens import KINDS, MAIN, package, unzipped, zipped
 
 from petsync.errors import SheetError
 from petsync.sheets import read_sheet
-from petsync.sheets.files import load
+from petsync.sheets.load import load
 from petsync.sheets.xlsx.package import Package, shared_size, strip_count, without_trailing
 
 pytestmark = pytest.mark.slow

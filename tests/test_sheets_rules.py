@@ -300,6 +300,19 @@ def test_every_rule_is_tested() -> None:
     assert sum(map(len, KINDS.values())) == len(RULES)
 
 
+def test_rule_wrong_value(tmp_path: Path) -> None:
+    """A value that no cell can have is an error at its row and key, and says what is needed."""
+    path = tmp_path / "pets.json"
+    path.write_text('[{"id": 7, "name": {"first": "Bello"}}]')
+    (found,) = read_sheet(path).problems
+    assert (found.address, found.rule, found.value) == (
+        "row 1, name",
+        "wrong-value",
+        '{"first":"Bello"}',
+    )
+    assert "an object, where petsync needs a text or a number" in found.problem
+
+
 def test_every_rule_says_all() -> None:
     """Each rule has a meaning, an example, a correct form and a fix."""
     for rule in RULES.values():

@@ -4,6 +4,7 @@ commands.
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import functools
 import re
@@ -741,8 +742,8 @@ def must_be_one_file(sheet: Path | str) -> None:
         if not sheet.exists() and not has_wildcards(sheet):
             raise click.UsageError(f"{sheet}: there is no such file.")
         raise click.UsageError(
-            f"{sheet} is a folder, a pattern or a Parquet file, which only `plan`, `apply` and "
-            "`rehearse` read as a sheet. Name a workbook or a CSV file."
+            f"{sheet} is a folder, a pattern or a large Parquet file, which only `plan`, `apply` "
+            "and `rehearse` read as a sheet. Name a smaller file."
         )
 
 
@@ -825,11 +826,22 @@ def is_saved_plan(path: Path | str) -> TypeGuard[Path]:
     """Return true if the path is that of a saved plan, not of a sheet."""
     if isinstance(path, str):
         return False
+    if path.suffix.lower() == ".json":
+        return not _is_list(path)
     if path.suffix.lower() != ".parquet":
-        return path.suffix.lower() == ".json"
+        return False
     from petsync.apply.planfile import is_plan_file
 
     return is_plan_file(path)
+
+
+def _is_list(path: Path) -> bool:
+    """Return true if the file begins as a list of pets does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+    except OSError:
+        return False
 
 
 def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:

@@ -82,7 +82,6 @@ __all__ = [
 # `petsync check`: the mistakes in a sheet, without a store.
 
 
-_MARKED = (".xlsx", ".xlsm")
 _CHECK_EXAMPLES = """
 petsync check catalogue.xlsx
 petsync check catalogue.xlsx --annotate marked.xlsx
@@ -166,7 +165,7 @@ def _suggest_after_check(
     context: Context, read: Sheet, path: Path | str, *, is_marked: bool
 ) -> None:
     """Suggest to mark the cells with errors or, if there are none or they are marked, to plan."""
-    if read.errors and not is_marked and Path(path).suffix.lower() in _MARKED:
+    if read.errors and not is_marked and read.tab:
         copy = Path(path).with_name(f"{Path(path).stem}.marked.xlsx")
         context.suggest("check", path, "--annotate", copy, repeat=None, url=False)
     else:
@@ -409,11 +408,12 @@ def plan_command(
 ) -> int:
     """Show the changes that SHEET would make in the store.
 
-    SHEET is an .xlsx, .xlsm, .csv, .tsv or .txt file, or a folder or pattern ('pets/*.csv') of
-    .parquet, .csv or .jsonl files, also at an address such as s3://bucket/pets. These are compared
-    in little memory, however many and large they are. petsync only reads from the store. A missing
-    column or a blank cell changes nothing; [clear] empties a field; a row without an id is a new
-    pet.
+    SHEET is a workbook (.xlsx, .xlsm, .ods, .xls, .xlsb), text (.csv, .tsv, .txt, .json, .jsonl,
+    also with .gz or .zst) or a .parquet file, or - for standard input; or a folder or pattern
+    ('pets/*.csv') of .parquet, .csv or .jsonl files, also at an address such as s3://bucket/pets.
+    Folders are compared in little memory, however many and large their files are. petsync only
+    reads from the store. A missing column or a blank cell changes nothing; [clear] empties a
+    field; a row without an id is a new pet.
 
     Exit codes: 4 if the guard refuses the plan, else 0. With --exit-code, instead of 0: 2 if there
     are changes; else 5 if rows are in conflict with the store; else 3 if errors block rows or pets
@@ -556,7 +556,7 @@ def _must_not_be_part(path: Path, sheet: Path) -> None:
 def _must_not_be_export(path: Path) -> None:
     """Raise UsageError if the workbook has the base of an export: the user may have edited it."""
     from petsync.sheets.base import find_base
-    from petsync.sheets.files import load
+    from petsync.sheets.load import load
 
     try:
         base, refused = find_base(load(path))

@@ -569,6 +569,8 @@ def _write_results(
             backups.append(backup)
 
     code = _write(lines, f"The outcome of each row is in {_shorten_path(path)}.", save)
+    if sheet is not None and sheet.form:
+        lines.append((f"It is a copy, because petsync does not write into {sheet.form}.", ""))
     lines += [
         (f"The earlier file of that name is kept as {_shorten_path(backup)}.", "")
         for backup in backups
@@ -626,7 +628,7 @@ def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool
 
     if is_in_parts(plan.source):
         return ""
-    if yes or sheet is None or not plan.changes or not assigns_ids(plan):
+    if yes or sheet is None or sheet.form or not plan.changes or not assigns_ids(plan):
         return ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return ""
@@ -690,12 +692,11 @@ def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path
             must_differ(path, Path(plan.source))
     if results is not None and is_in_parts(plan.source):
         raise click.UsageError("--results cannot apply to a folder: --report lists the outcomes.")
-    is_text = sheet is not None and sheet.tab == ""
-    suffixes: tuple[str, ...] = (".csv", ".tsv", ".txt") if is_text else (".xlsx",)
-    if sheet is not None and sheet.source.lower().endswith(".xlsm"):
-        suffixes = (".xlsx", ".xlsm")
+    from petsync.store.runs import results_endings
+
+    suffixes: tuple[str, ...] = (".xlsx",) if sheet is None else results_endings(sheet)
     if results is not None and results.suffix.lower() not in suffixes:
-        kind = "a text sheet" if is_text else "a workbook"
+        kind = "a text sheet" if ".csv" in suffixes else "a workbook"
         raise click.UsageError(
             f"--results {results}: the results are {kind}; the file extension must be one of "
             f"{', '.join(suffixes)}."

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from petsync._display import quote
+from petsync._files import EDITABLE, PACKED, READABLE
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.transport import has_client_certificate
@@ -38,7 +39,7 @@ from petsync.settings import OF_THE_URL, HiddenEnvironment, Secret, find_nearest
 from petsync.table.rules import merge_rules
 from petsync.trust import is_confirmed
 
-__all__ = ["ENVIRONMENT_TOO", "NEEDS", "READ", "SOURCES", "load", "timetable"]
+__all__ = ["ENVIRONMENT_TOO", "NEEDS", "SOURCES", "load", "timetable"]
 
 
 # Load and check a whole petsync.toml.
@@ -293,8 +294,6 @@ def _place(path: Path | None, folder: Path) -> Path | None:
 # Mistakes in the combination of a job's options.
 
 
-READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
-"""The file name endings of sheets."""
 SOURCES = ("sheet", "folder", "query", "query_file")
 _QUERIES = ("query", "query_file")
 NEEDS = {
@@ -403,6 +402,9 @@ def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
             )
 
 
+_PLAIN = [each for each in READABLE if not each.endswith(PACKED)]
+
+
 def _endings(draft: _Draft) -> Iterator[ConfigMistake]:
     for key in ("sheet", "files"):
         # A name with a variable is shown as written.
@@ -411,18 +413,28 @@ def _endings(draft: _Draft) -> Iterator[ConfigMistake]:
         ending = last[last.rfind(".") :].casefold() if "." in last else ""
         is_open = key == "files" and ("*" in ending or not ending)
         path = getattr(draft.own, key) or ""
-        if not path or is_open or str(path).casefold().endswith(READ):
+        if not path or is_open:
+            continue
+        if str(path).casefold().endswith(READABLE):
+            is_written = draft.mode in _WRITES_SHEET and not draft.job.is_in_parts
+            if is_written and not str(path).casefold().endswith(EDITABLE):
+                yield draft.mistake(
+                    "mode",
+                    f'mode "{draft.mode}" writes to the sheet, but petsync does not write into '
+                    f"{ending} files",
+                    'Write mode = "push" or mode = "check", or save the sheet as .xlsx or .csv.',
+                )
             continue
         if key == "sheet" and draft.job.is_in_parts:
             continue
-        near = f"{name[: len(name) - len(ending)]}{find_nearest(ending, READ) or '.xlsx'}"
+        near = f"{name[: len(name) - len(ending)]}{find_nearest(ending, _PLAIN) or '.xlsx'}"
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
         problem = f"{ending or 'a file without an ending'} is not a supported sheet format"
         if draft.is_filled(key) and ("$" in ending or not ending):
             problem = "the format of the file is not supported"
         yield draft.mistake(
             key,
-            f"{problem}; the supported formats are: {', '.join(READ)}",
+            f"{problem}; the supported formats are: {', '.join(_PLAIN)}",
             f"Save it as one of these{advice}.",
         )
 
@@ -639,7 +651,7 @@ def _check_output(
         folder = draft.job.folder
         where = draft.home / file.expanduser()
         is_in = folder is not None and _is_same_path(folder, where.parent)
-        is_sheet = where.suffix.casefold() in READ
+        is_sheet = where.suffix.casefold() in EDITABLE
         if (is_in and is_sheet) or any(_is_same_path(each, where) for each in own):
             yield ConfigMistake(
                 path,

@@ -432,9 +432,10 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
         also="direction type",
     )
     sheet: SheetPath | None = option(
-        "The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt; or a folder of files, or a pattern "
-        "such as `big/*.parquet`, also at an address such as `s3://bucket/big` (only in push and "
-        "check). A job has exactly one of `sheet`, `folder`, `query` and `query_file`.",
+        "The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt. Only in push and check: .ods, .xls, "
+        ".xlsb, .json, .jsonl, .parquet, text with .gz or .zst; a folder of files, or a pattern "
+        "such as `big/*.parquet`, also at an address such as `s3://bucket/big`. A job has exactly "
+        "one of `sheet`, `folder`, `query` and `query_file`.",
         '"catalogue.xlsx"',
         also="file path workbook source spreadsheet csv excel",
     )
@@ -454,7 +455,8 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
         "A folder of sheets. Each sheet is reconciled separately.", '"inbox"', also="dir directory"
     )
     files: Text = option(
-        "The pattern that a file name in the folder must match.",
+        "The pattern that a file name in the folder must match. Without another ending, such as "
+        "`*.ods`, only .xlsx, .xlsm, .csv, .tsv and .txt files are read.",
         '"*.csv"',
         "*",
         also="pattern glob",

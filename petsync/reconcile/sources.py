@@ -20,7 +20,7 @@ import pandas as pd
 from petsync import sheets
 from petsync._display import quote
 from petsync._extras import needs_extra
-from petsync._files import is_address
+from petsync._files import EDITABLE, READABLE, ending_of, is_address
 from petsync.config.model import Job
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
@@ -74,7 +74,6 @@ def connect_store(job: Job, state: Path) -> Store:
 # Sources of a job's rows: a sheet, the sheets of a folder, or a database query.
 
 
-_ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
 _MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
 """The endings, before the extension, of the names of files that petsync creates beside a sheet."""
 _LISTED = 5
@@ -435,11 +434,13 @@ def _files(job: Job, folder: Path) -> list[Path]:
             f"the folder {folder} of job {job.name} cannot be read: {error.strerror}",
             hint="Check that it is the right folder, and that its drive is connected.",
         ) from None
-    found = [path for path in there if fnmatch(path.name, job.files) and _is_sheet(path)]
+    endings = (*EDITABLE, *(each for each in READABLE if job.files.casefold().endswith(each)))
+    found = [path for path in there if fnmatch(path.name, job.files) and _is_sheet(path, endings)]
     if not found:
         raise SheetError(
             f"no sheet in {folder} matches {job.files}, the pattern of job {job.name}",
-            hint=f"The names of sheets end in {', '.join(_ENDINGS)}.",
+            hint=f"The names of sheets end in {', '.join(EDITABLE)}. For another format, write its "
+            'ending into `files`, such as "*.ods".',
         )
     for path in found:
         _check_name(path, folder)
@@ -458,10 +459,12 @@ def _check_name(path: Path, folder: Path) -> None:
         ) from None
 
 
-def _is_sheet(path: Path) -> bool:
-    """Return true unless the file is hidden, or a lock, backup or results file."""
+def _is_sheet(path: Path, endings: Collection[str]) -> bool:
+    """Return true if the file has one of the endings, unless it is hidden, or a lock, backup or
+    results file.
+    """
     is_hidden = path.name.startswith((".", "~$"))
-    return not is_hidden and path.suffix.casefold() in _ENDINGS and _MADE.search(path.stem) is None
+    return not is_hidden and ending_of(path) in endings and _MADE.search(path.stem) is None
 
 
 def _describe_query(job: Job) -> str:

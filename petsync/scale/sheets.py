@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import itertools
 import tempfile
@@ -29,10 +28,11 @@ from petsync.errors import SettingsError, SheetError
 from petsync.scale.parts import PartWriter, part_of
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.sheets import csv
-from petsync.sheets.files import KIND_OF_PART, MAX_LINE, changed_error, open_regular
+from petsync.sheets.files import KIND_OF_PART, changed_error, open_regular
 from petsync.sheets.grid import CellKind, Cells, Fault, Grid
 from petsync.sheets.headers import ACTION, Mapper, check_mapping, fold_header, present_headers
 from petsync.sheets.read import Origin, grid_from_frame, sheet_from_frame, validate_grid
+from petsync.sheets.records import CATEGORY_ID, iter_objects, with_flat_category
 from petsync.table.arrow import SCHEMA, TAG_IDS, table_from_frame
 from petsync.table.base import Base
 from petsync.table.frame import EXTRA
@@ -688,7 +688,13 @@ def _read_keys_of_objects(path: Path) -> list[str]:
     keys: dict[str, None] = {}
     for _, row in _iter_objects(path, msgspec.Raw):
         keys.update(dict.fromkeys(row))
+        if any(_is_nested_category(key, value) for key, value in row.items()):
+            keys.setdefault(CATEGORY_ID)
     return [*keys]
+
+
+def _is_nested_category(key: str, value: msgspec.Raw) -> bool:
+    return fold_header(key) == "category" and bytes(value).lstrip().startswith(b"{")
 
 
 def _iter_groups(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
@@ -697,7 +703,7 @@ def _iter_groups(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]
     rows: list[dict[str, Any]] = []
     for number, row in _iter_objects(path, Any):
         numbers.append(number)
-        rows.append(row)
+        rows.append(with_flat_category(row))
         if len(rows) == _BATCH_ROWS:
             yield numbers, rows
             numbers, rows = [], []
@@ -707,23 +713,8 @@ def _iter_groups(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]
 
 def _iter_objects(path: Path, kind: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects in a file, with values of this type, and the numbers of their lines."""
-    decoder = msgspec.json.Decoder(dict[str, kind])
     with open_regular(path) as file:
-        number = 0
-        while line := file.readline(MAX_LINE + 1):
-            number += 1
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if not line.strip():
-                continue
-            try:
-                row = decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise SheetError(
-                    f"{path}: line {number} is not a JSON object: {error}",
-                    hint="Write an object into each line, with the columns as keys.",
-                ) from None
-            yield number, row
+        yield from iter_objects(str(path), file, kind)
 
 
 def _cell_name(at: int) -> str:

@@ -8,7 +8,13 @@ from pathlib import Path
 from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.sheets.corrected import corrected_source
-from petsync.sheets.results import as_path, as_sheet, check_other_path, load_unchanged
+from petsync.sheets.results import (
+    as_path,
+    as_sheet,
+    as_workbook,
+    check_other_path,
+    load_unchanged,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = ["AnnotatedCopy", "annotate_sheet"]
@@ -43,6 +49,8 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Check it again.")
     check_other_path(path, source)
+    if source.kind == "records":
+        source, sheet = as_workbook(source, sheet)
     if sheet.corrections:
         source = corrected_source(source, sheet)
     if path.suffix.casefold() not in _WORKBOOKS:
@@ -59,4 +67,8 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
         tab = sheet.tab
     annotated = annotate_workbook(source, tab, sheet.problems, path.suffix)
     write_atomically(path, annotated.data, like=sheet.source, error=SheetError)
-    return AnnotatedCopy(path=path, cells=annotated.cells, lost=annotated.lost)
+    lost = (
+        f"The copy of {source.form} has its cells only." if source.form else "",
+        *annotated.lost,
+    )
+    return AnnotatedCopy(path=path, cells=annotated.cells, lost=tuple(filter(None, lost)))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from petsync._display import count, type_name
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
-from petsync.sheets.files import TEXT_SUFFIXES, Source, load
-from petsync.sheets.sidecar import read_sidecar_lines
+from petsync.sheets.files import TEXT_SUFFIXES, Source
+from petsync.sheets.load import load
+from petsync.sheets.sidecar import BASE_NAME, BASE_TAB, read_sidecar_lines
 from petsync.sheets.xlsx.survey import lines_of
 from petsync.table.base import Base, ParcelError
 from petsync.table.sheet import Sheet
@@ -29,12 +30,6 @@ __all__ = [
     "find_store",
 ]
 
-
-BASE_TAB = "petsync base"
-"""The worksheet that contains the base."""
-
-BASE_NAME = "petsync_base"
-"""A defined name in a workbook with a base. It stays if somebody deletes the worksheet."""
 
 BaseChoice = Base | Snapshot | Literal[False] | None
 """A base or a snapshot; False for no base; None for the base that the data itself has."""
@@ -87,7 +82,9 @@ def find_base(source: Source) -> tuple[Base | None, str]:
     """
     try:
         lines = (
-            read_sidecar_lines(source.path) if source.kind == "text" else _read_base_lines(source)
+            _read_base_lines(source)
+            if source.kind == "workbook"
+            else read_sidecar_lines(source.path)
         )
         return (None if lines is None else Base.from_lines(lines)), ""
     except (ParcelError, SheetError) as error:
@@ -99,10 +96,13 @@ def find_store(path: Path) -> str:
     """Return the address of the store whose export the file is; "" if it has no base that can
     be used. Raises SheetError if the file is no readable workbook.
     """
-    is_text = path.suffix.lower() in TEXT_SUFFIXES
-    source = None if is_text else load(path)
+    source = None if path.suffix.lower() in TEXT_SUFFIXES else load(path)
     try:
-        lines = read_sidecar_lines(path) if source is None else _read_base_lines(source)
+        lines = (
+            read_sidecar_lines(path)
+            if source is None or source.kind != "workbook"
+            else _read_base_lines(source)
+        )
         return "" if lines is None else Base.read_store(lines)
     except (ParcelError, SheetError):
         return ""

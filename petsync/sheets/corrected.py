@@ -18,6 +18,7 @@ from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
     as_path,
     as_sheet,
+    as_workbook,
     check_other_path,
     check_suffix,
     create_backup,
@@ -55,7 +56,7 @@ def write_corrected(
         must_be_closed(path)
         file = path.resolve()
         backup = create_backup(file, file.read_bytes(), now or dt.datetime.now(dt.UTC))
-    write_file(path, source, copy.data, sidecar_lines(source))
+    write_file(path, copy, copy.data, sidecar_lines(copy))
     return backup
 
 
@@ -63,6 +64,8 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
     """Return the sheet's file with the corrections in its cells. Raises SheetError if a correction
     would replace a formula that other cells share, or would change other cells.
     """
+    if source.kind == "records":
+        return as_workbook(source, sheet)[0]
     if source.kind == "text":
         # The modules for CSV are loaded only for CSV.
         from petsync.sheets.csv import edit_csv

@@ -1,4 +1,4 @@
-"""Load sheet files: their kinds, their encodings, and the locks of other programs."""
+"""Sheet files: their kinds, their encodings, and the locks of other programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from os.path import lexists
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
-from petsync._files import is_address
+from petsync._files import PACKED, READABLE, ending_of, is_address
 from petsync.errors import SheetError
 from petsync.settings import checked_address, checked_encoding
 
@@ -29,12 +29,9 @@ __all__ = [
     "Source",
     "changed_error",
     "check_lines",
-    "digest_of",
-    "encoding_of",
     "identify_foreign",
     "identify_zip",
     "is_workbook",
-    "load",
     "must_be_closed",
     "no_address",
     "open_regular",
@@ -87,21 +84,21 @@ _SIGN_IN = (
     "It may be a sign-in or an error page: open it in a browser, and download the sheet "
     "itself. If it does contain the table: " + RESAVE[0].lower() + RESAVE[1:]
 )
-_UNLOCK = (
+UNLOCK = (
     "Save a copy without a password. Excel: File, Info, Protect Workbook, Encrypt with Password, "
     "and empty the box. LibreOffice: File, Save As, without “Save with password”."
 )
 _NUMBERS = "In Numbers: File, Export To, Excel."
 _GOOGLE = "In Google Sheets: File, Download, Microsoft Excel (.xlsx)."
 _UNPACK = "Unpack it, and use the sheet in it."
-_EXPORTED = (
-    "petsync writes such files and does not read them as sheets: export the store as .xlsx or "
-    ".csv, and edit that. In Python, you can also use a DataFrame as a sheet."
-)
 _NO_SHEET = "Use the sheet that it was made from, or export one with petsync."
 
+PARQUET = b"PAR1"
+"""The first bytes of a Parquet file."""
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-_OLE = bytes.fromhex("D0CF11E0A1B11AE1")
+OLE = bytes.fromhex("D0CF11E0A1B11AE1")
+"""The first bytes of an old or encrypted Office file."""
+_OPEN_DOCUMENT = b"mimetypeapplication/vnd.oasis.opendocument"
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _HEAD_SIZE = 1 << 16
 
@@ -116,24 +113,20 @@ class FileKind(NamedTuple):
     encoding: str = ""
 
 
-_OLD = FileKind("an old Excel file (.xls)", AS_WORKBOOK)
-_BINARY = FileKind("a binary workbook (.xlsb)", AS_WORKBOOK)
-_OPEN_DOCUMENT = FileKind("an OpenDocument sheet (.ods)", AS_WORKBOOK)
+_OLD = FileKind("a very old Excel file, of Excel 4 or before", AS_WORKBOOK)
+_FLAT_DOCUMENT = FileKind("a flat OpenDocument sheet (.fods)", AS_WORKBOOK)
 _XML = FileKind("an XML spreadsheet of Excel 2003", AS_WORKBOOK)
+_TEXT_DOCUMENT = FileKind("an OpenDocument file, but not a sheet", _NO_SHEET)
 _PAGE = FileKind("a web page", _SIGN_IN)
 _SHORTCUT = FileKind("a shortcut to a Google sheet, not the sheet itself", _GOOGLE)
 _LINK = FileKind("a shortcut to a file, not the file itself", "Use the file that it points to.")
-_JSON = FileKind("JSON, perhaps a service's response", _NO_SHEET)
-
-_PARQUET = FileKind("a Parquet file", _EXPORTED)
+_JSON = FileKind(
+    "JSON, perhaps a service's response",
+    f"{_NO_SHEET} If it is a list of pets, give it a name that ends in .json or .jsonl.",
+)
 
 _KIND_OF_SUFFIX = {
-    ".parquet": _PARQUET,
-    ".json": FileKind("JSON", _EXPORTED),
-    ".jsonl": FileKind("JSON Lines", _EXPORTED),
-    ".ods": _OPEN_DOCUMENT,
-    ".fods": _OPEN_DOCUMENT,
-    ".xlsb": _BINARY,
+    ".fods": _FLAT_DOCUMENT,
     ".numbers": FileKind("a Numbers document", _NUMBERS),
     ".gsheet": _SHORTCUT,
 }
@@ -152,7 +145,9 @@ _KIND_OF_SIGNATURE: dict[bytes, FileKind] = {
     b"Rar!": FileKind("a RAR archive", _UNPACK),
     b"BZh": FileKind("compressed with bzip2", _UNPACK),
     b"\x28\xb5\x2f\xfd": FileKind("compressed with Zstandard", _UNPACK),
-    b"PAR1": _PARQUET,
+    b"PARE": FileKind(
+        "an encrypted Parquet file", "Write it again without encryption, and use that."
+    ),
     b"SQLite format 3\0": FileKind("an SQLite database", _NO_SHEET),
     b"L\0\0\0\x01\x14\x02\0": _LINK,
     b"[InternetShortcut]": _LINK,
@@ -161,7 +156,6 @@ _KIND_OF_SIGNATURE: dict[bytes, FileKind] = {
     b"\x09\x02\x06\0": _OLD,
 }
 _KIND_OF_MEMBER = {
-    "xl/workbook.bin": _BINARY,
     "index/document.iwa": FileKind("a Numbers document", _NUMBERS),
     "word/document.xml": FileKind("a Word document", _NO_SHEET),
     "ppt/presentation.xml": FileKind("a presentation", _NO_SHEET),
@@ -169,17 +163,19 @@ _KIND_OF_MEMBER = {
 _KIND_OF_MARKUP = {
     re.compile(rb"<!DOCTYPE html|<html|<head|<body|<table|<script", re.IGNORECASE): _PAGE,
     re.compile(rb"<(?:\w+:)?Workbook\s|progid=\"Excel\.Sheet\""): _XML,
-    re.compile(rb"<office:document"): _OPEN_DOCUMENT,
+    re.compile(rb"<office:document"): _FLAT_DOCUMENT,
 }
 _KIND_OF_STREAM = {
-    "EncryptedPackage": FileKind("protected by a password", _UNLOCK),
+    "EncryptedPackage": FileKind("protected by a password", UNLOCK),
     "WordDocument": FileKind("an old Word document", _NO_SHEET),
     "PowerPoint Document": FileKind("an old presentation", _NO_SHEET),
 }
 
 
-def identify_foreign(name: str, data: bytes) -> FileKind | None:
-    """Return the kind of a file that petsync does not read; None if the file may be a sheet."""
+def identify_foreign(name: str, data: bytes, *, json: bool = False) -> FileKind | None:
+    """Return the kind of a file that petsync does not read; None if the file may be a sheet. With
+    `json`, it may be JSON.
+    """
     if name.startswith("~$") or (name.startswith(".~lock.") and name.endswith("#")):
         sheet = name[2:] if name.startswith("~$") else name[7:-1]
         return FileKind(
@@ -198,7 +194,7 @@ def identify_foreign(name: str, data: bytes) -> FileKind | None:
         next(beginnings, None)
         or _identify_container(data)
         or _identify_by_name(name)
-        or _identify_markup(data)
+        or _identify_markup(data, json=json)
     )
 
 
@@ -248,18 +244,23 @@ def identify_zip(names: Collection[str]) -> FileKind | None:
 
 
 def _identify_container(data: bytes) -> FileKind | None:
-    if data.startswith(_OLE):
+    if data.startswith(OLE):
         kinds = (kind for name, kind in _KIND_OF_STREAM.items() if name.encode("utf-16-le") in data)
-        return next(kinds, _OLD)
-    is_open_document = b"mimetypeapplication/vnd.oasis.opendocument" in data[:128]
-    return _OPEN_DOCUMENT if is_workbook(data) and is_open_document else None
+        return next(kinds, None)
+    is_document = is_workbook(data) and _OPEN_DOCUMENT in data[:128]
+    return _TEXT_DOCUMENT if is_document and not is_open_sheet(data) else None
+
+
+def is_open_sheet(data: bytes) -> bool:
+    """Return true if a ZIP file begins as an OpenDocument sheet does."""
+    return _OPEN_DOCUMENT + b".spreadsheet" in data[:128]
 
 
 def _identify_by_name(name: str) -> FileKind | None:
     return _KIND_OF_SUFFIX.get(name[name.rfind(".") :].casefold()) if "." in name else None
 
 
-def _identify_markup(data: bytes) -> FileKind | None:
+def _identify_markup(data: bytes, *, json: bool) -> FileKind | None:
     head = data[:4096]
     for mark in _BYTE_ORDER_MARKS:
         head = head.removeprefix(mark)
@@ -268,7 +269,7 @@ def _identify_markup(data: bytes) -> FileKind | None:
         return next((kind for what, kind in _KIND_OF_MARKUP.items() if what.search(head)), None)
     if head.startswith(b"{") and b"docs.google.com" in head:
         return _SHORTCUT
-    return _JSON if re.match(rb"[\[{]\s*[\[{\"]", head) else None
+    return _JSON if not json and re.match(rb"[\[{]\s*[\[{\"]", head) else None
 
 
 # Lock files that spreadsheet programs put beside an open file.
@@ -332,7 +333,7 @@ def _printable_name(name: bytes) -> str:
     return text[:_MAX_USER_LENGTH] if text.isprintable() else ""
 
 
-# Source: a spreadsheet's bytes, and whether they are a workbook or text.
+# Source: a spreadsheet's bytes, and whether they are a workbook, text or records.
 
 
 MAX_SIZE = 1 << 30
@@ -340,8 +341,9 @@ MAX_SIZE = 1 << 30
 MAX_LINE = 1 << 24
 """The maximum number of bytes between two line breaks of a text file."""
 
-_WORKBOOKS = (".xlsx", ".xlsm")
+WORKBOOK_SUFFIXES = (".xlsx", ".xlsm")
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _UTF8 = "UTF-8"
 _ENCODING_OF_MARK = {
     codecs.BOM_UTF8: (_UTF8, ("utf-8", "utf-8-sig")),
@@ -368,15 +370,20 @@ class Source:
     """One file, read once, so that all of its data belongs to the same version of the file."""
 
     path: Path
-    kind: Literal["workbook", "text"]
+    kind: Literal["workbook", "text", "records"]
+    """`records` are JSON, JSON Lines or Parquet."""
     data: bytes = field(repr=False)
-    """The file's bytes; for a text file that was decoded with an `encoding`, its text as UTF-8."""
+    """The file's bytes, without compression; for a text file that was decoded with an `encoding`,
+    its text as UTF-8; for a workbook of another format, an `.xlsx` with the same cells.
+    """
     encoding: str = ""
     """The encoding that the caller gave; "" if none was given or needed: for a workbook, or a text
     file with the byte order mark of UTF-8.
     """
     original: bytes = field(default=b"", repr=False)
-    """The file's bytes if they were decoded with `encoding`; otherwise b""."""
+    """The file's bytes if they are not `data`; otherwise b""."""
+    form: str = ""
+    """The format if petsync cannot write into the file, such as "a Parquet file"; otherwise ""."""
 
     @property
     def content(self) -> bytes:
@@ -401,7 +408,7 @@ class Source:
             return codecs.BOM_UTF8 + text.removeprefix("\ufeff").encode()
 
 
-def _check_name(path: Path) -> None:
+def check_path(path: Path) -> None:
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -412,35 +419,6 @@ def _check_name(path: Path) -> None:
         ) from None
 
 
-def load(path: Path, encoding: str | None = None) -> Source:
-    """Return the file at `path`; a text file is read in `encoding`, by default UTF-8. Raises
-    SheetError if it is not a readable spreadsheet, and SettingsError for an unknown encoding.
-    """
-    if encoding is not None:
-        encoding = checked_encoding(encoding)
-    _check_name(path)
-    data = _read_bytes(path)
-    _must_be_sheet(path, data)
-    if is_workbook(data):
-        if encoding is not None:
-            raise SheetError(
-                f"{path}: this is a workbook, which needs no encoding",
-                hint="Leave out the encoding: it is for CSV files.",
-            )
-        return Source(path, "workbook", data)
-    encoding = _encoding_to_use(path, data, encoding)
-    source = Source(path, "text", data)
-    if encoding is not None:
-        try:
-            text = data.decode(encoding)
-        except ValueError as error:
-            raise _undecodable_error(path, encoding, error) from None
-        source = Source(path, "text", text.encode("utf-8", "surrogatepass"), encoding, data)
-    _must_be_readable(path, source.data)
-    check_lines(path, source.data)
-    return source
-
-
 def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
     """Yield the text of a file as UTF-8, from `size` bytes at a time, without an upper limit for
     the file. The blocks end between characters; there is at least one. Raises the errors of `load`,
@@ -448,19 +426,15 @@ def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
     """
     if encoding is not None:
         encoding = checked_encoding(encoding)
-    _check_name(path)
+    check_path(path)
     with open_regular(path) as file:
         before = os.fstat(file.fileno())
         data = file.read(size)
-        _must_be_sheet(path, data)
-        if is_workbook(data):
-            raise SheetError(
-                f"{path}: this is a workbook, not a CSV file", hint="Save it as CSV (UTF-8)."
-            )
-        encoding = _encoding_to_use(path, data, encoding)
+        _must_be_text(path, data)
+        encoding = choose_encoding(path, data, encoding)
         decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
         if encoding is None:
-            _must_be_readable(path, data.rstrip(b"\0"))
+            must_be_readable(path, data.rstrip(b"\0"))
         start, is_first = 0, True
         while True:
             following = file.read(size)
@@ -468,10 +442,10 @@ def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
             try:
                 text = decoder.decode(data, final=not following)
             except ValueError as error:
-                raise _undecodable_error(path, encoding, error, start - waiting) from None
+                raise undecodable_error(path, encoding, error, start - waiting) from None
             block = text.encode("utf-8", "surrogatepass")
             if is_first or not following:
-                _must_be_readable(path, block.rstrip(b"\0") if following else block)
+                must_be_readable(path, block.rstrip(b"\0") if following else block)
             yield block
             if not following:
                 break
@@ -480,31 +454,39 @@ def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
             raise changed_error(path)
 
 
-def _must_be_sheet(path: Path, data: bytes) -> None:
-    """Raise SheetError if a file that begins with `data` cannot be a sheet."""
+def _must_be_text(path: Path, data: bytes) -> None:
+    """Raise SheetError if a file that begins with `data` cannot be a CSV file."""
     kind = identify_foreign(path.name, data)
     if kind is not None:
         raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
-    suffix = path.suffix.casefold()
-    if is_workbook(data):
-        return
-    if suffix in _WORKBOOKS:
-        raise _not_a_workbook_error(path, data)
-    if suffix not in TEXT_SUFFIXES:
+    if is_workbook(data) or data.startswith((OLE, PARQUET)):
         raise SheetError(
-            f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that petsync "
-            "reads",
-            hint=f"petsync reads {', '.join(_WORKBOOKS + TEXT_SUFFIXES)}. {RESAVE}",
+            f"{path}: this is {'a Parquet file' if data.startswith(PARQUET) else 'a workbook'}, "
+            "not a CSV file",
+            hint="Save it as CSV (UTF-8).",
         )
+    if path.suffix.casefold() not in TEXT_SUFFIXES:
+        raise unknown_kind_error(path)
 
 
-def _encoding_to_use(path: Path, data: bytes, encoding: str | None) -> str | None:
+def unknown_kind_error(path: Path) -> SheetError:
+    """Return the error for a file whose ending is not that of a sheet."""
+    ending = ending_of(path)
+    plain = [each for each in READABLE if not each.endswith(PACKED)]
+    return SheetError(
+        f"{path}: {ending or 'a file without a suffix'} is not a kind of sheet that petsync reads",
+        hint=f"petsync reads {', '.join(plain)}; the text files also compressed, as .csv.gz or "
+        f".csv.zst. {RESAVE}",
+    )
+
+
+def choose_encoding(path: Path, data: bytes, encoding: str | None) -> str | None:
     """Return the encoding of a text file that begins with `data`; None for UTF-8. Raises
     EncodingError if it begins with the byte order mark of an encoding other than the given one.
     """
     if encoding is None:
         return None
-    name, fitting = _detect_mark(data)
+    name, fitting = detect_mark(data)
     if name and encoding not in fitting:
         raise EncodingError(
             f"{path}: the file begins with the byte order mark of {name}, so it is not {encoding}",
@@ -514,7 +496,7 @@ def _encoding_to_use(path: Path, data: bytes, encoding: str | None) -> str | Non
     return None if name == _UTF8 else encoding
 
 
-def _undecodable_error(
+def undecodable_error(
     path: Path, encoding: str | None, error: ValueError, start: int = 0
 ) -> EncodingError:
     """Return the error for bytes from `start` on that are not in the encoding, None for UTF-8."""
@@ -528,7 +510,7 @@ def _undecodable_error(
     )
 
 
-def _must_be_readable(path: Path, data: bytes) -> None:
+def must_be_readable(path: Path, data: bytes) -> None:
     """Raise SheetError if the text is UTF-16 or UTF-32, or ends in NUL bytes."""
     kind = unreadable_text(data)
     if kind is not None:
@@ -538,7 +520,7 @@ def _must_be_readable(path: Path, data: bytes) -> None:
         raise SheetError(what, hint=kind.hint)
 
 
-def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
+def detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the encoding of the byte order mark at the start of the file, "" if there is none; and
     the names of the encodings that have this mark.
     """
@@ -547,31 +529,6 @@ def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
         if data.startswith(mark):
             return name, fitting
     return "", ()
-
-
-def encoding_of(path: Path, usual: str) -> str | None:
-    """Return the encoding with which the file is read: that of its byte order mark, else the
-    `usual` one. None for a workbook, and for a file with the byte order mark of UTF-8. Raises
-    SheetError if the file cannot be read.
-    """
-    data = _read_bytes(path)
-    if is_workbook(data):
-        return None
-    name, fitting = _detect_mark(data)
-    return (None if name == _UTF8 else fitting[0]) if name else usual
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of the file's bytes, in hexadecimal: the `digest` of its sheet.
-
-    Raises SheetError if the file cannot be read.
-    """
-    return hashlib.sha256(_read_bytes(path)).hexdigest()
-
-
-def _read_bytes(path: Path) -> bytes:
-    with open_regular(path) as file:
-        return _read_unchanged(path, file)
 
 
 @contextmanager
@@ -606,7 +563,8 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
         ) from None
 
 
-def _read_unchanged(path: Path, file: BinaryIO) -> bytes:
+def read_unchanged(path: Path, file: BinaryIO) -> bytes:
+    """Return the bytes of a file. Raises SheetError if it is too large, or changes meanwhile."""
     status = os.fstat(file.fileno())
     if status.st_size > MAX_SIZE:
         raise SheetError(
@@ -634,9 +592,8 @@ def _describe_folder(folder: Path) -> str:
     """Return a hint that lists the sheets in a folder."""
     if not folder.is_dir():
         return f"There is no folder {folder} either: check the path."
-    suffixes = _WORKBOOKS + TEXT_SUFFIXES
     try:
-        names = sorted(each.name for each in folder.iterdir() if each.suffix.casefold() in suffixes)
+        names = sorted(each.name for each in folder.iterdir() if ending_of(each) in READABLE)
     except OSError:
         return "Check the path."
     return f"In {folder} there {_list_names(names)}."
@@ -649,11 +606,12 @@ def _list_names(names: list[str]) -> str:
     return f"{'are' if len(names) > 1 else 'is'} {', '.join(names[:8])}{more}"
 
 
-def _not_a_workbook_error(path: Path, data: bytes) -> SheetError:
+def wrong_content_error(path: Path, what: str, data: bytes) -> SheetError:
+    """Return the error for a file that is not `what` its name says."""
     text = all(byte >= 32 or byte in b"\t\r\n" for byte in data[:1024])
     begins = f"the text “{_first_line(data)}”" if text else f"the bytes {data[:8].hex(' ').upper()}"
     return SheetError(
-        f"{path}: this is not an Excel workbook; it begins with {begins}",
+        f"{path}: this is not {what}; it begins with {begins}",
         hint="If it is CSV, give it a name that ends with .csv. Otherwise: "
         f"{RESAVE[0].lower()}{RESAVE[1:]}"
         if text

@@ -257,11 +257,14 @@ _BLANK_KINDS = (CellKind.TEXT, CellKind.EMPTY)
 
 
 class Fault(NamedTuple):
-    """A CSV record that is not a valid row: the rule that it breaks, its text, and the problem."""
+    """A record that is not a valid row: the rule that it breaks, its text, the problem, and the
+    column of the text. In a CSV record, the text may belong to any column.
+    """
 
     rule: str
     value: str
     problem: str
+    column: str = "id"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from petsync.models import Tag
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
-from petsync.sheets.files import Source, load, no_address
+from petsync.sheets.files import Source, no_address
 from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.headers import (
     ACTION,
@@ -40,6 +40,8 @@ from petsync.sheets.headers import (
     own_results,
     present_headers,
 )
+from petsync.sheets.load import STDIN, load
+from petsync.sheets.records import read_records, take_values
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import (
     Numbers,
@@ -102,6 +104,7 @@ _MAX_CELL_LENGTH = {"workbook": 32_767, "text": 131_072}
 _MAX_SHOWN = 5
 _CELL = re.compile(r"(?:'((?:[^']|'')+)'!|([^'!]+)!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 _LINE = re.compile(r"line ([0-9]{1,9}), column ([0-9]{1,5})", re.IGNORECASE)
+_RECORD = re.compile(r"row ([0-9]{1,9}), (.+)", re.DOTALL)
 
 
 class _Place(NamedTuple):
@@ -236,6 +239,8 @@ class _GridEditor:
     def _place(self, address: object) -> _Place:
         if not isinstance(address, str):
             raise _CorrectionRefusedError(f"{address!r} is not an address of a cell")
+        if not self.grid.header_row and (record := _RECORD.fullmatch(address.strip())):
+            return _Place(int(record[1]), record[2])
         if not self.grid.tab:
             line = _LINE.fullmatch(address.strip())
             if line is None:
@@ -323,7 +328,9 @@ class Origin(NamedTuple):
 
 @show_keywords(SheetKeywords, ReadOptions)
 def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
-    """Read the spreadsheet at `path`: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
+    """Read the sheet at `path`: a workbook (`.xlsx .xlsm .ods .xls .xlsb`), text (`.csv .tsv .txt
+    .json .jsonl .ndjson`, also compressed, `.csv.gz .csv.zst`), a Parquet file, or standard input
+    ("-").
 
     Without a `tab`, petsync reads the exported worksheet of a file with a base, else the first
     visible worksheet with a known header. Raises SheetError if the exported worksheet is hidden, or
@@ -333,7 +340,8 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
     missing. A status must be one of `statuses`, of `known_statuses` or of the file's base; a
     difference only in case or in spaces around it is a warning. The text `clear` in a cell empties
     the field. If a CSV file has a byte order mark, `encoding` must agree with it. `corrections`
-    maps addresses of cells, as in a finding (`Pets!C12`, `C12`, `line 12, column 3`), to texts, and
+    maps addresses of cells, as in a finding (`Pets!C12`, `C12`, `line 12, column 3`, `row 12,
+    status`), to texts, and
     `status:reserved` for all cells of that column with this text: petsync reads the texts instead
     of the cells, "" as a blank cell. The file does not change;
     the sheet, its plan and its report list the corrections.
@@ -352,7 +360,7 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
     with no_collection(), ThreadPoolExecutor(1) as helper:
         source = load(Path(path), options.encoding)
         digest = helper.submit(getattr, source, "digest")
-        used_encoding = source.encoding
+        used_encoding, form = source.encoding, source.form
         columns = options.columns
         base, base_refused = find_base(source)
         grid = read_grid(source, options.tab, columns, options.corrections, base)
@@ -379,6 +387,7 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
         base_refused=base_refused,
         mapping=columns,
         encoding=used_encoding,
+        form=form,
         ids_elsewhere=elsewhere,
         heads=heads,
     )
@@ -392,7 +401,7 @@ def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = Non
     if not base.tab:
         return None
     source = load(path)
-    if source.kind == "text":
+    if source.kind != "workbook":
         return None
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
@@ -408,7 +417,7 @@ def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = Non
 def _ids_elsewhere(
     source: Source, mapping: Mapping[str, str], tab: str
 ) -> Mapping[str, frozenset[int] | None]:
-    if source.kind == "text":
+    if source.kind != "workbook":
         return {}
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
@@ -459,15 +468,28 @@ def read_grid(
     """
     mapper = Mapper.of(str(source.path), mapping)
     cell_texts = corrections or {}
-    if source.kind == "text":
-        return apply_corrections(csv.read_grid(source, mapper), mapper, cell_texts)
+    if source.kind != "workbook":
+        read = _read_records if source.kind == "records" else csv.read_grid
+        return apply_corrections(read(source, mapper), mapper, cell_texts)
     # calamine is loaded when a workbook is read.
     from petsync.sheets import exact
-    from petsync.sheets.xlsx import read
+    from petsync.sheets.xlsx import read as xlsx
     from petsync.sheets.xlsx.package import Package
 
-    grid = apply_corrections(read.read_grid(source, mapper, tab, base=base), mapper, cell_texts)
+    grid = apply_corrections(xlsx.read_grid(source, mapper, tab, base=base), mapper, cell_texts)
     return exact.restore_texts(grid, Package(source), mapper)
+
+
+def _read_records(source: Source, mapper: Mapper) -> Grid:
+    frame, numbers = read_records(source)
+    if not len(frame.columns):
+        raise SheetError(
+            f"{source.path}: the file has no records", hint="Check that it is the right file."
+        )
+    columns = ((str(name), mapper.mapping.get(fold_header(str(name)))) for name in frame)
+    known = {name: column for name, column in columns if column is not None}
+    frame, faults = take_values(frame, known)
+    return replace(grid_from_frame(frame, mapper, numbers), faults=faults).without_blank_rows()
 
 
 def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:
@@ -516,8 +538,9 @@ class _SheetReader:
         # those on its id.
         self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
-            # The note is on the column `id`, because the id in such a row may be another pet's.
-            self.notes.add(at, "id", Note(fault.rule, fault.value, fault.problem))
+            # By default, the note is on the column `id`: the id in such a row of a CSV file may be
+            # another pet's.
+            self.notes.add(at, fault.column, Note(fault.rule, fault.value, fault.problem))
         self._validate_rows()
         renamed = self._note_renamed()
         note_worksheet(self.grid, self.headers, self.notes, renamed)
@@ -1194,8 +1217,9 @@ def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = Non
     """
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)
-    if source.kind == "text":
-        return _make_peek(mapper, "", (), _records(source, mapper))
+    if source.kind != "workbook":
+        records = _records if source.kind == "text" else _header_of_records
+        return _make_peek(mapper, "", (), records(source, mapper))
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
 
@@ -1206,6 +1230,10 @@ def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = Non
 def _records(source: Source, mapper: Mapper) -> list[list[str]]:
     found = csv.records(source, csv.detect_dialect(source, mapper))
     return [record.cells or [] for record in itertools.islice(found, _SEARCHED_ROWS)]
+
+
+def _header_of_records(source: Source, _: Mapper) -> list[list[str]]:
+    return [[str(name) for name in read_records(source).frame.columns]]
 
 
 def _make_peek(
@@ -1231,6 +1259,8 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
     `digest` is the SHA-256 of its new content.
     """
     source = Path(plan.source)
+    if plan.source == STDIN:
+        return None
     try:
         # A plan may come from an untrusted source; `load` does not read a device or a pipe.
         if load(source, plan.encoding or None).digest != (digest or plan.source_digest):

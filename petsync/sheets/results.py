@@ -29,17 +29,29 @@ from petsync.plan.plan import Plan, iter_stale_rows
 from petsync.plan.report import Report
 from petsync.protocol.json import decode_pet, decode_pets
 from petsync.sheets.base import base_notice
-from petsync.sheets.files import Source, load, must_be_closed, no_address
-from petsync.sheets.grid import ROW_NUMBER, CellEdits
+from petsync.sheets.files import (
+    TEXT_SUFFIXES,
+    WORKBOOK_SUFFIXES,
+    Source,
+    must_be_closed,
+    no_address,
+)
+from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, letter
 from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS
-from petsync.sheets.read import read_sheet
-from petsync.sheets.sidecar import INTERRUPTED, read_sidecar, sidecar_path, write_with_sidecar
+from petsync.sheets.load import base_tab, load
+from petsync.sheets.read import read_grid, read_sheet
+from petsync.sheets.sidecar import (
+    INTERRUPTED,
+    read_unchecked_lines,
+    sidecar_path,
+    write_with_sidecar,
+)
 from petsync.sheets.xlsx.contents import GUIDE, OUT
 from petsync.table.arrow import SCHEMA
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
 from petsync.table.frame import has_action, is_blank
-from petsync.table.sheet import Sheet, frame_of
+from petsync.table.sheet import Finding, Sheet, cell_address, frame_of
 
 __all__ = [
     "Results",
@@ -47,6 +59,7 @@ __all__ = [
     "as_path",
     "as_results",
     "as_sheet",
+    "as_workbook",
     "backup_before_export",
     "check_other_path",
     "check_replaceable",
@@ -56,6 +69,7 @@ __all__ = [
     "create_backup",
     "load_unchanged",
     "must_take_results",
+    "results_endings",
     "sidecar_lines",
     "write_back",
     "write_back_noting_digest",
@@ -69,8 +83,6 @@ __all__ = [
 
 
 Results = Report | pd.DataFrame
-
-_UNREADABLE_LINE = "petsync-base could not be read"
 
 
 def as_sheet(sheet: object) -> Sheet:
@@ -122,12 +134,24 @@ def check_same_sheet(sheet: Sheet, results: Results) -> None:
 
 def check_suffix(path: Path, source: Source) -> None:
     """Raise SheetError if the suffix of the path does not fit the kind of the copy."""
-    endings = (".csv", ".tsv", ".txt") if source.kind == "text" else (".xlsx", ".xlsm")
+    endings = results_endings(source.kind, source.form)
     if path.suffix.casefold() not in endings:
-        raise SheetError(
-            f"{path}: the copy of {source.path.name} must be of the same kind as that file",
-            hint=f"Give it a name that ends in {' or '.join(endings)}.",
+        kind = "CSV" if source.kind == "text" else "a workbook"
+        problem = (
+            f"the copy of {source.form} must be {kind}"
+            if source.form
+            else f"the copy of {source.path.name} must be of the same kind as that file"
         )
+        raise SheetError(
+            f"{path}: {problem}", hint=f"Give it a name that ends in {' or '.join(endings)}."
+        )
+
+
+def results_endings(kind: str, form: str) -> tuple[str, ...]:
+    """Return the endings for the copy of a source of this kind and form."""
+    if kind == "text":
+        return TEXT_SUFFIXES
+    return WORKBOOK_SUFFIXES[:1] if form else WORKBOOK_SUFFIXES
 
 
 def load_unchanged(sheet: Sheet, hint: str) -> Source:
@@ -147,19 +171,56 @@ def check_other_path(path: Path, source: Source) -> None:
 
 
 def sidecar_lines(source: Source) -> list[str] | None:
-    """Return the lines of a CSV file's sidecar for a copy of the file, None if there is none.
-
-    They are not checked. If the sidecar is invalid or cannot be read, the base is refused when the
-    copy is read.
+    """Return the lines of a file's sidecar for a copy of the file, see `read_unchecked_lines`; None
+    for a workbook, which contains its base.
     """
-    if source.kind != "text":
-        return None
-    try:
-        return read_sidecar(sidecar_path(source.path)).decode("ascii", "replace").splitlines()
-    except FileNotFoundError:
-        return None
-    except OSError:
-        return [_UNREADABLE_LINE]
+    return None if source.kind == "workbook" else read_unchecked_lines(source.path)
+
+
+# Records as a workbook: the copy of a file in a format that petsync does not write into.
+
+
+_TAB = "Pets"
+
+
+def as_workbook(source: Source, sheet: Sheet) -> tuple[Source, Sheet]:
+    """Return records as a workbook with the same cells and corrections, and with the lines of the
+    file's sidecar; and the sheet with the places of the workbook. The first row has the headers, so
+    that record 1 is in row 2.
+    """
+    # The modules for workbooks are loaded only for workbooks.
+    from petsync.sheets.xlsx.plain import PlainCell, PlainTab, plain_workbook
+
+    corrections = {each.address: each.after for each in sheet.corrections}
+    grid = read_grid(source, None, sheet.mapping, corrections)
+    tab = PlainTab(_TAB, f"{source.path}, as a workbook")
+    tab.add_row(1, [PlainCell(n, CellKind.TEXT, name) for n, name in enumerate(grid.header)])
+    columns = [column.text.to_pylist() for column in grid.columns]
+    for number, *texts in zip(grid.rows.tolist(), *columns, strict=True):
+        tab.add_row(number + 1, [PlainCell(n, CellKind.TEXT, text) for n, text in enumerate(texts)])
+    tabs = [tab] if (lines := sidecar_lines(source)) is None else [tab, base_tab(lines)]
+    places = {place: letter(n) for n, place in enumerate(grid.places)}
+    columns_of_sheet = {name: places[place] for name, place in sheet.columns.items()}
+
+    def move(problem: Finding) -> Finding:
+        place = columns_of_sheet.get(problem.column, "")
+        row = problem.row + 1
+        return replace(problem, row=row, address=cell_address(_TAB, place, row))
+
+    moved = replace(
+        sheet,
+        tab=_TAB,
+        columns=columns_of_sheet,
+        header_row=1,
+        problems=tuple(map(move, sheet.problems)),
+        corrections=(),
+    )
+    return Source(source.path, "workbook", plain_workbook(tabs), form=source.form), moved
+
+
+def _move_down(edits: CellEdits) -> CellEdits:
+    """Return the edits one row below."""
+    return CellEdits({row + 1: edits.of(row) for row in edits.rows})
 
 
 # write_results: write a copy of a sheet with the outcome of each row.
@@ -219,6 +280,9 @@ def apply_results(
         own[each.row] = {each.column: each.after, **own.get(each.row, edits.of(each.row))}
     edits = replace(edits, own=own)
     new_columns = _new_columns(sheet.columns, edits)
+    if source.kind == "records":
+        edits = _move_down(edits)
+        source, sheet = as_workbook(source, sheet)
     if source.kind == "text":
         # The modules for CSV are loaded only for CSV.
         from petsync.sheets.csv import edit_csv
@@ -385,7 +449,7 @@ def _category_ids(source: Source, sheet: Sheet, report: Report) -> dict[int, int
 
 
 def _has_formulas(source: Source, tab: str) -> bool:
-    if source.kind == "text":
+    if source.kind != "workbook":
         return False
     # The modules for workbooks are loaded only for a workbook.
     from petsync.sheets.xlsx.package import Package
@@ -463,10 +527,16 @@ def must_take_results(sheet: Sheet) -> None:
 
 
 def check_writable(sheet: Sheet, hint: str) -> None:
-    """Raise SheetError if the sheet's file cannot be replaced now; `hint` is for a file that has
-    changed since it was read.
+    """Raise SheetError if the sheet's file cannot be replaced now, or never because of its format;
+    `hint` is for a file that has changed since it was read.
     """
     path = Path(sheet.source)
+    if sheet.form:
+        raise SheetError(
+            f"{path}: petsync does not write into {sheet.form}",
+            hint="Save the sheet as .xlsx or .csv, and use that; or continue with the results "
+            "file, which has the new ids.",
+        )
     must_be_closed(path)
     load_unchanged(sheet, hint)
     file = path.resolve()

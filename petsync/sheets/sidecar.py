@@ -1,4 +1,6 @@
-"""The sidecar: the file beside a CSV file that contains the base of its export."""
+"""The sidecar: the file beside a CSV file that contains the base of its export; and the names that
+the base has in a workbook.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,28 @@ from petsync.errors import SheetError
 from petsync.table.base import ParcelError
 
 __all__ = [
+    "BASE_NAME",
+    "BASE_TAB",
     "INTERRUPTED",
     "read_sidecar",
     "read_sidecar_lines",
+    "read_unchecked_lines",
     "sidecar_digest",
     "sidecar_path",
     "write_with_sidecar",
 ]
 
 
+BASE_TAB = "petsync base"
+"""The worksheet that contains the base."""
+
+BASE_NAME = "petsync_base"
+"""A defined name in a workbook with a base. It stays if somebody deletes the worksheet."""
+
 _SUFFIX = ".petsync-base"
 _MAX_BYTES = 1 << 30
 _UNFINISHED = "petsync-base unfinished"
+_UNREADABLE_LINE = "petsync-base could not be read"
 INTERRUPTED = "the last write of the file was interrupted"
 """The reason why the base is refused after an interrupted export or write-back."""
 
@@ -58,6 +70,20 @@ def read_sidecar_lines(path: Path) -> list[str] | None:
     if _UNFINISHED in lines:
         raise ParcelError(INTERRUPTED)
     return lines
+
+
+def read_unchecked_lines(path: Path) -> list[str] | None:
+    """Return the lines of the sidecar for a copy of the file, None if there is none.
+
+    They are not checked. If the sidecar is invalid or cannot be read, the base is refused when the
+    copy is read.
+    """
+    try:
+        return read_sidecar(sidecar_path(path)).decode("ascii", "replace").splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return [_UNREADABLE_LINE]
 
 
 def write_with_sidecar(

@@ -333,7 +333,8 @@ class AsyncStore:
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
             no_address(sheet)
             raise SheetError(
-                f"{sheet} is a folder, a pattern or a Parquet file: it is only read to compare it",
+                f"{sheet} is a folder, a pattern or a large Parquet file: it is only read to "
+                "compare it",
                 hint="Use plan(), or read the files with pandas, and use the DataFrame.",
             )
         return _read(sheet, self._read_options(options))

@@ -25,7 +25,7 @@ import pandas as pd
 
 from petsync import sheets
 from petsync._display import count, quote
-from petsync._files import has_wildcards, is_address, is_in_parts, list_files, real_path
+from petsync._files import PACKED, has_wildcards, is_address, is_in_parts, list_files, real_path
 from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
@@ -476,13 +476,29 @@ def default_results_path(sheet: Sheet) -> Path:
     It is in the current folder if the sheet's folder is read-only.
     """
     source = Path(sheet.source)
+    if sheet.form:
+        source = _unpacked_path(source)
     # The results file of a workbook with macros has the macros too.
-    keeps = sheet.tab == "" or source.suffix.casefold() == ".xlsm"
-    suffix = source.suffix if keeps else ".xlsx"
+    suffix = source.suffix if source.suffix.casefold() in results_endings(sheet) else ""
     folder = source.parent if os.access(source.parent, os.W_OK) else Path()
     # A file name has at most 255 bytes, including the suffixes of a sidecar and a backup.
     stem = source.stem.encode()[:200].decode(errors="ignore")
-    return folder / f"{stem}.results{suffix}"
+    return folder / f"{stem}.results{suffix or results_endings(sheet)[0]}"
+
+
+def results_endings(sheet: Sheet) -> tuple[str, ...]:
+    """Return the endings that the name of the sheet's results file can have."""
+    is_text = sheet.tab == "" and not sheet.is_table
+    endings = sheets.results_endings("text" if is_text else "workbook", sheet.form)
+    has_macros = Path(sheet.source).suffix.casefold() == ".xlsm"
+    return endings if is_text or has_macros else endings[:1]
+
+
+def _unpacked_path(path: Path) -> Path:
+    """Return the path without the ending of a compressed file; `stdin` for standard input."""
+    if str(path) == sheets.STDIN:
+        return Path("stdin")
+    return path.with_suffix("") if path.suffix.casefold() in PACKED else path
 
 
 def assigns_ids(plan: Plan) -> bool:

@@ -218,6 +218,10 @@ class Sheet:
     """The encoding that the caller gave for a CSV file, unless the file has the byte order mark of
     UTF-8; else "".
     """
+    form: str = ""
+    """The format of a file into which petsync cannot write, such as "a Parquet file"; "" for other
+    files, and for a DataFrame.
+    """
     tabs: tuple[str, ...] = ()
     """The other visible worksheets that petsync did not add. They are not part of the sheet."""
     digest: str = ""
@@ -337,6 +341,7 @@ class Sheet:
             base=self.base,
             base_refused=self.base_refused,
             encoding=self.encoding,
+            form=self.form,
             ids_elsewhere=self.ids_elsewhere,
             heads=self.heads,
             agreeing=self.agreeing,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import ipywidgets
 
+from petsync._files import PACKED, READABLE, ending_of
 from petsync._sync import Task
 from petsync.client.loaders import Lookups
 from petsync.errors import LockedError, PetsyncError, SheetError
@@ -187,7 +188,7 @@ class HeaderChoices:
 # FileChooser: a file from the browser, or one on the notebook's machine.
 
 
-SUFFIXES = (".xlsx", ".xlsm", ".csv", ".tsv", ".txt")
+SUFFIXES = (*(each for each in READABLE if not each.endswith(PACKED)), *PACKED)
 _MAX_SHEET_BYTES = 1 << 30
 _LISTED = 200
 _NONE = "(choose one)"
@@ -201,8 +202,8 @@ class FileChooser:
         self.files = Files(
             label="Drop a spreadsheet here, or pick one",
             hint=(
-                "Excel (.xlsx, .xlsm) or CSV. A CSV that petsync exported has a second file beside "
-                "it: open such a CSV by its path."
+                "Excel, OpenDocument, CSV, JSON or Parquet. A CSV that petsync exported has a "
+                "second file beside it: open such a CSV by its path."
             ),
             accept=",".join(SUFFIXES),
             max_bytes=_MAX_SHEET_BYTES,
@@ -251,7 +252,9 @@ def _sheets(folder: Path) -> list[str]:
 
 def _is_sheet(path: Path) -> bool:
     is_lock = path.name.startswith(("~$", "."))
-    return path.suffix.casefold() in SUFFIXES and not is_lock and path.is_file()
+    # Saved plans are named .json too, so such a file is opened by its path.
+    ending = ending_of(path)
+    return ending in READABLE and ending != ".json" and not is_lock and path.is_file()
 
 
 _EXPORT = "catalogue.xlsx"
@@ -799,9 +802,13 @@ class SaveForm:
         # A relative path is easier to read.
         if path.is_relative_to(self.folder):
             path = path.relative_to(self.folder)
-        suffix = path.suffix if path.suffix.casefold() in (".xlsx", ".xlsm") else ".xlsx"
-        self.corrected_as.value = str(path.with_name(f"{path.stem}.corrected{path.suffix}"))
-        self.marked_as.value = str(path.with_name(f"{path.stem}.marked{suffix}"))
+        ending = ending_of(path)
+        stem = path.name[: len(path.name) - len(ending)]
+        marked = path.suffix if ending in (".xlsx", ".xlsm") else ".xlsx"
+        is_text = ending.startswith((".csv", ".tsv", ".txt"))
+        corrected = Path(f"a{ending}").suffixes[0] if is_text else marked
+        self.corrected_as.value = str(path.with_name(f"{stem}.corrected{corrected}"))
+        self.marked_as.value = str(path.with_name(f"{stem}.marked{marked}"))
 
     def path(self, field: ipywidgets.Text) -> Path:
         """The file that a field names. Raises SheetError if the field is empty."""

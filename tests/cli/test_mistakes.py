@@ -32,7 +32,11 @@ _FILES: dict[str, str | bytes] = {
     "date.csv": "id,name,status\n2026-11-28,Rex,available\n",
     "status.csv": "id,name,status\n1,Rex,avaliable\n",
     "twice.csv": "id,name,status\n1,A,available\n1,B,available\n",
-    "pets.json": '[{"id":1,"name":"Rex"}]',
+    "pets.json": '[{"id":1,"name":"Rex"',
+    "object.json": '{"id":1,"name":"Rex"}',
+    "pets.ods": b"PK\3\4xx",
+    "pets.csv.gz": b"\x1f\x8bxx",
+    "pets.parquet": b"PAR1xxPAR1",
     "json.csv": '[{"id":1,"name":"Rex"}]',
     "screen.png": _PNG,
     "screen.xlsx": _PNG,
@@ -84,11 +88,14 @@ _MISTAKES = """
 3 | check date.csv | 2026-11-28
 3 | check status.csv | avaliable
 3 | check twice.csv | id
-1 | plan pets.json {url} | the file is JSON
+1 | plan pets.json {url} | pets.json: the file is not valid JSON
+1 | plan pets.ods {url} | pets.ods: the OpenDocument sheet is damaged
+1 | plan pets.csv.gz {url} | pets.csv.gz: the compressed file is damaged
+1 | plan pets.parquet {url} | pets.parquet: the Parquet file cannot be read
 1 | plan json.csv {url} | the file is JSON
 1 | plan screen.png {url} | the file is a picture
 1 | plan screen.xlsx {url} | the file is a picture
-1 | plan old.xls {url} | save it as an Excel workbook (.xlsx)
+1 | plan old.xls {url} | save it as .xlsx
 1 | plan locked.xlsx {url} | Save a copy without a password
 1 | plan pets.numbers {url} | Export To, Excel
 1 | plan ~$ok.xlsx {url} | use ok.xlsx itself
@@ -104,9 +111,9 @@ _MISTAKES = """
 64 | plan ok.csv {url} -o ok.csv | the file extension must be one of .json
 64 | plan ok.csv {url} --format yaml | 'yaml' is not one of 'text'
 1 | apply plan.json --yes --url {other} | Apply it there, or make a plan for this store.
-1 | apply pets.json --yes {url} | Make a plan with `petsync plan SHEET -o PLAN.json`.
+1 | apply object.json --yes {url} | Make a plan with `petsync plan SHEET -o PLAN.json`.
 64 | apply plan.json ok.csv {url} | unexpected extra argument (ok.csv)
-1 | plan plan.json {url} | the file is JSON
+1 | plan plan.json {url} | `petsync apply plan.json` applies it
 64 | runs --pet Bella | 'Bella' is not the id of a pet
 64 | runs --pet 2026-11-28 | An id is a whole number
 1 | runs nope | there is no run 'nope'

@@ -554,6 +554,14 @@ ROWS = (
         "problems of its id.",
     ),
     error(
+        "wrong-value",
+        "In JSON or Parquet, the value is of a type that the column cannot have.",
+        '"name": {"first": "Bello"}',
+        '"name": "Bello"',
+        "Write a text or a number; in tags and photo addresses, a list of texts.",
+        "petsync reports nothing else about such a row, except problems of its id.",
+    ),
+    error(
         "quote-after-space",
         "There is a space before the cell's quote, so the quote is part of the text.",
         '1001, "Bella, the dog"',

@@ -1,0 +1,322 @@
+"""Read records (JSON, JSON Lines, Parquet) as a DataFrame with the number of each row."""
+
+from __future__ import annotations
+
+import codecs
+import datetime as dt
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from uuid import UUID
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.errors import SheetError
+from petsync.models import Tag
+from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
+from petsync.sheets.grid import Fault
+from petsync.sheets.headers import fold_header
+from petsync.table.cells import CellError, parse_id
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+__all__ = [
+    "CATEGORY_ID",
+    "Records",
+    "frame_of_table",
+    "iter_objects",
+    "read_records",
+    "take_values",
+    "with_flat_category",
+]
+
+
+class Records(NamedTuple):
+    """Rows with values instead of the texts of cells."""
+
+    frame: pd.DataFrame
+    numbers: npt.NDArray[np.int64]
+    """The number of each row: of a list, its position from 1; of JSON Lines, its line."""
+
+
+_BRACKET = b"["
+_OBJECTS = "Write a list of objects, with the columns as keys."
+_PLAN = re.compile(rb'\{\s*"fingerprint"\s*:')
+
+
+def read_records(source: Source) -> Records:
+    """Return the rows of the source. Raises SheetError if it is damaged or is not a table."""
+    if source.data.startswith(PARQUET):
+        return _read_parquet(source)
+    data = source.data.removeprefix(codecs.BOM_UTF8)
+    start = data[:4096].lstrip()
+    if _PLAN.match(start):
+        raise SheetError(
+            f"{source.path} is a saved plan, not a sheet",
+            hint=f"`petsync apply {source.path}` applies it.",
+        )
+    # The content decides, because both kinds of files are named .json.
+    if start.startswith(_BRACKET):
+        rows = _read_list(source, data)
+        numbers: Sequence[int] = range(1, len(rows) + 1)
+    else:
+        numbered = [*iter_objects(str(source.path), io.BytesIO(data))]
+        numbers, rows = [number for number, _ in numbered], [row for _, row in numbered]
+    rows = [with_flat_category(row) for row in rows]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    columns = {key: [row.get(key) for row in rows] for key in keys}
+    frame = pd.DataFrame(columns, index=range(len(rows)), dtype=object)
+    return Records(frame, np.array(numbers, np.int64))
+
+
+def _read_list(source: Source, data: bytes) -> list[dict[str, Any]]:
+    try:
+        rows = msgspec.json.decode(data, type=list[Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SheetError(
+            f"{source.path}: the file is not valid JSON: {error}",
+            hint="Get it again from its source; a program that writes JSON may have been stopped.",
+        ) from None
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise SheetError(
+                f"{source.path}: item {number} of the list is not an object: {str(row)[:40]!r}",
+                hint=_OBJECTS,
+            )
+    return rows
+
+
+def iter_objects(
+    path: str, file: BinaryIO, kind: Any = Any
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of JSON Lines, with values of this type, and the numbers of their lines.
+    Raises SheetError for a line that is not an object.
+    """
+    decoder = msgspec.json.Decoder(dict[str, kind])
+    for number, line in enumerate(_iter_lines(file), 1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if not line.strip():
+            continue
+        try:
+            row = decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise SheetError(
+                f"{path}: line {number} is not a JSON object: {error}",
+                hint="Write an object into each line, with the columns as keys.",
+            ) from None
+        yield number, row
+
+
+def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(MAX_LINE + 1):
+        yield line
+
+
+CATEGORY_ID = "category_id"
+"""The key of the id of a category that a service has as an object."""
+
+
+def with_flat_category(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the object of a pet as a service has it with the category's name and id as two values;
+    another object unchanged.
+    """
+    name = next((key for key in row if fold_header(key) == "category"), None)
+    if name is None or not isinstance(row[name], Mapping):
+        return row
+    category = row[name]
+    flat = {**row, name: category.get("name")}
+    return flat if CATEGORY_ID in row else {**flat, CATEGORY_ID: category.get("id")}
+
+
+# Values that no cell can have are problems of their rows.
+
+
+_TYPE_NAMES = {dict: "an object", list: "a list", bool: "true or false", bytes: "bytes"}
+_LISTS = ("tags", "photo_urls")
+_SCALARS = (str, bool, int, float, Decimal, dt.date, UUID)
+
+
+def take_values(
+    frame: pd.DataFrame, columns: Mapping[str, str]
+) -> tuple[pd.DataFrame, dict[int, Fault]]:
+    """Return the frame without the values that its columns cannot have, and a fault for each row
+    that had one, by position. `columns` maps headers to canonical columns. A tag with an id becomes
+    a `Tag`.
+    """
+    faults: dict[int, Fault] = {}
+    changed: dict[str, list[Any]] = {}
+    for header, column in columns.items():
+        if not _may_have_others(frame[header].dtype):
+            continue
+        values = frame[header].tolist()
+        for at, value in enumerate(values):
+            try:
+                values[at] = _take_value(column, value)
+            except _WrongValueError as error:
+                values[at] = None
+                shown = msgspec.json.encode(value, enc_hook=str).decode()[:_SHOWN]
+                faults.setdefault(at, Fault("wrong-value", shown, str(error), column))
+        changed[header] = values
+    new = {header: pd.Series(each, frame.index, object) for header, each in changed.items()}
+    return frame.assign(**new) if new else frame, faults
+
+
+_SHOWN = 200
+
+
+class _WrongValueError(Exception):
+    """A column cannot have a value; the message says why."""
+
+
+def _may_have_others(dtype: Any) -> bool:
+    """Return true if a column with this dtype may have values that are no scalars."""
+    if isinstance(dtype, pd.ArrowDtype):
+        kind = dtype.pyarrow_dtype
+        is_scalar = pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+        return not (is_scalar or pa.types.is_floating(kind))
+    return bool(pd.api.types.is_object_dtype(dtype))
+
+
+def _take_value(column: str, value: Any) -> Any:
+    if isinstance(value, _SCALARS) or value is None or value is pd.NA:
+        return value
+    if column not in _LISTS or not isinstance(value, list):
+        what = _TYPE_NAMES.get(type(value), f"a value of the type {type(value).__name__}")
+        meant = "a list or a text" if column in _LISTS else "a text or a number"
+        raise _WrongValueError(f"The value is {what}, where petsync needs {meant}.")
+    return [_take_item(column, item) for item in value if item is not None]
+
+
+def _take_item(column: str, item: Any) -> str | Tag:
+    if isinstance(item, str):
+        return item
+    if column == "tags" and isinstance(item, dict) and {"id", "name"} & item.keys():
+        number, name = item.get("id"), item.get("name")
+        if name is None or isinstance(name, str):
+            return name if number is None and name else Tag(_tag_id(number), name)
+    what = _TYPE_NAMES.get(type(item), "a number")
+    meant = "texts, or objects with id and name" if column == "tags" else "texts"
+    raise _WrongValueError(f"The list has {what} as an item, where petsync needs {meant}.")
+
+
+def _tag_id(number: Any) -> int | None:
+    if number is None or type(number) is int:
+        return number
+    if isinstance(number, float) and number.is_integer() and abs(number) < _EXACT:
+        return int(number)
+    if isinstance(number, str):
+        with suppress(CellError):
+            return parse_id(number)
+    raise _WrongValueError(f"The id {number} of a tag is not an exact whole number.")
+
+
+_EXACT = 2.0**53
+
+
+# Parquet, and Arrow tables: each value has its exact type.
+
+
+def _read_parquet(source: Source) -> Records:
+    # pyarrow.parquet is loaded only for Parquet files.
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(source.data))
+        names = file.schema_arrow.names
+        table = None if len({*names}) < len(names) else _read_table(source, file)
+    except (pa.ArrowException, OSError) as error:
+        raise SheetError(
+            f"{source.path}: the Parquet file cannot be read: {str(error).splitlines()[0]}",
+            hint="It is damaged, incomplete or encrypted: get it again from its source.",
+        ) from None
+    if table is None:
+        raise SheetError(
+            f"{source.path}: two columns have the same name", hint="Rename one of them."
+        )
+    if {"kind", "fields", "json"} <= {*names}:
+        raise SheetError(
+            f"{source.path} is a saved plan, not a sheet",
+            hint=f"`petsync apply {source.path}` applies it.",
+        )
+    frame = frame_of_table(table)
+    return Records(frame, np.arange(1, len(frame) + 1, dtype=np.int64))
+
+
+def _read_table(source: Source, file: pq.ParquetFile) -> pa.Table:
+    """Return all rows of the file. Raises SheetError if they become too large: a value that is
+    repeated takes little space in the file.
+    """
+    batches, size = [], 0
+    for batch in file.iter_batches(_BATCH_ROWS):
+        batches.append(batch)
+        size += batch.nbytes
+        if size > MAX_SIZE:
+            raise SheetError(
+                f"{source.path}: the unpacked rows have more than {MAX_SIZE / 1e9:,.1f} GB, the "
+                "limit for a sheet",
+                hint="Put the file into a folder, and name the folder: it is then compared in "
+                "parts.",
+            )
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
+
+_BATCH_ROWS = 1 << 12
+
+
+def frame_of_table(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame with the same exact values."""
+    columns = [_plain_column(column) for column in table.columns]
+    table = pa.table(columns, names=table.column_names)
+    names = [*table.column_names]
+    at = next((n for n, name in enumerate(names) if fold_header(name) == "category"), None)
+    if at is not None and pa.types.is_struct(table.schema.field(at).type):
+        table = _with_flat_categories(table, at)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
+    return frame
+
+
+def _with_flat_categories(table: pa.Table, at: int) -> pa.Table:
+    """Return the table with the fields `name` and `id` of a column of structs as two columns."""
+    name, column = table.column_names[at], table.column(at).combine_chunks()
+    for field, new in (("name", name), ("id", CATEGORY_ID)):
+        there = column.type.get_field_index(field) >= 0
+        values = column.field(field) if there else pa.nulls(len(table))
+        if there and column.null_count:
+            values = pc.if_else(column.is_valid(), values, pa.scalar(None, values.type))
+        if new == name:
+            table = table.set_column(at, name, values)
+        elif there and new not in table.column_names:
+            table = table.append_column(new, values)
+    return table
+
+
+def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the column with values instead of dictionaries and views."""
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(_plain_type(column.type))
+    kind = _plain_type(column.type.value_type)
+    chunks = [each.dictionary.cast(kind).take(each.indices) for each in column.chunks]
+    return pa.chunked_array(chunks, kind)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind) or pa.types.is_string(kind):
+        return pa.large_string()
+    is_list = (
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+    return pa.large_list(_plain_type(kind.value_type)) if is_list else kind
