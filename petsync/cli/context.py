@@ -216,12 +216,13 @@ class Context:
     def suggest(
         self, *words: object, title: str = "Next", repeat: Collection[str] | None = (), url: bool
     ) -> None:
-        """Print the command that usually comes next, as one line to copy; nothing with --json.
+        """Print the command that usually comes next, as one line to copy; nothing with --json, or
+        if the command would read standard input again.
 
         It has the common options of this command, --url only with `url`, and this command's other
         options whose parameters are in `repeat`; None means all.
         """
-        if self.as_json:
+        if self.as_json or Path("-") in words:
             return
         options = [*_own_options(click.get_current_context(), repeat), *self._common_words(url)]
         line = " ".join(map(quote, ["petsync", *words, *options]))

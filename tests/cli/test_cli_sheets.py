@@ -374,3 +374,48 @@ def test_a_resume_writes_what_was_asked_for(
     assert not [*Path().glob("pets.results-*")]
     again = shell("apply", name, *to(box), "--yes")
     assert "In sync" in again.err
+
+
+STDIN = {
+    "CSV": "id,name,status\n,Neu,sold\n",
+    "JSON": '[{"name": "Neu", "status": "sold"}]',
+    "JSON Lines": '{"name": "Neu", "status": "sold"}\n',
+}
+
+
+@pytest.mark.parametrize("form", STDIN)
+def test_a_sheet_can_come_from_standard_input(shell: Shell, box: Sandbox, form: str) -> None:
+    """`-` reads standard input in the format of its content; a second apply adds no pet twice."""
+    text = STDIN[form]
+    assert shell("check", "-", stdin=text).code == 0
+    done = shell("apply", "-", "--yes", *to(box), stdin=text)
+    assert done.code == 0
+    ending = "csv" if form == "CSV" else "xlsx"
+    assert f"in stdin.results.{ending}" in done.err
+    assert "petsync does not write into standard input" in done.err
+    assert sum(pet.name == "Neu" for pet in box.pets()) == 1
+    again = shell("apply", "-", "--yes", *to(box), stdin=text)
+    assert again.code == 0
+    assert sum(pet.name == "Neu" for pet in box.pets()) == 1
+
+
+def test_a_plan_from_standard_input_is_applied_later(shell: Shell, box: Sandbox) -> None:
+    """A saved plan needs no second reading; writing into standard input is refused."""
+    text = STDIN["JSON"]
+    refused = shell("apply", "-", "--yes", "--write-ids", *to(box), stdin=text)
+    assert refused.code == 1
+    assert "petsync does not write into standard input" in refused.err
+    assert shell("plan", "-", "-o", "plan.json", *to(box), stdin=text).code == 0
+    done = shell("apply", "plan.json", "--yes", *to(box))
+    assert done.code == 0
+    assert "No results file was written" in done.err
+    assert sum(pet.name == "Neu" for pet in box.pets()) == 1
+
+
+def test_a_list_of_pets_is_a_sheet_and_a_plan_is_a_plan(shell: Shell, box: Sandbox) -> None:
+    """`apply` and `rehearse` tell a .json with pets from a saved plan by its content."""
+    Path("pets.json").write_text(STDIN["JSON"])
+    assert shell("rehearse", "pets.json", *to(box)).code == 0
+    done = shell("apply", "pets.json", "--yes", *to(box))
+    assert done.code == 0
+    assert "It is a copy, because petsync does not write into a JSON file." in done.err
