@@ -452,3 +452,55 @@ def test_the_advice_for_a_value_fits_a_frame(column, value, suggestion):
     frame = pd.DataFrame({"id": [1], "name": ["x"], "status": ["sold"]}, dtype=object)
     (finding,) = sheet_from_frame(frame.assign(**{column: [value]})).problems
     assert finding.suggestion.endswith(suggestion)
+
+
+class Stream:
+    """A table of another library: it has only the Arrow PyCapsule interface."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_any_arrow_table_is_a_sheet() -> None:
+    """A table of another library has exact ids, and its lists, categories and structs are read."""
+    table = pa.table(
+        {
+            "Id": pa.array([2**63 - 1, None, 7], pa.uint64()),
+            "name": pa.array(["Zoë", "Mia", None], pa.string_view()),
+            "status": pa.array(["sold", "sold", None]).dictionary_encode(),
+            "category": pa.array(
+                [{"id": 2**60 + 1, "name": "Cats"}, None, {"name": "Dogs"}],
+                pa.struct([("id", pa.int64()), ("name", pa.string_view())]),
+            ),
+            "tags": pa.array([["a", "b"], [], None], pa.list_(pa.string())),
+            "photo_urls": pa.array([["http://x/1"], None, None], pa.list_view(pa.string())),
+        }
+    )
+    views = pa.DictionaryArray.from_arrays(
+        pa.array([0, 0, None], pa.uint32()), pa.array(["sold"], pa.string_view())
+    )
+    others = (table, table.to_reader(), table.set_column(2, "status", views))
+    for each in (Stream(table), *others):
+        sheet = read_sheet(each)
+        assert not sheet.problems
+        frame = sheet.frame
+        assert frame["id"].to_list() == [2**63 - 1, pd.NA, 7]
+        assert frame["status"].to_list()[:2] == ["sold", "sold"]
+        assert frame["category"].to_list()[::2] == ["Cats", "Dogs"]
+        assert frame["category_id"].to_list() == [2**60 + 1, pd.NA, pd.NA]
+        assert frame["photo_urls"].iloc[0] == ["http://x/1"]
+        assert frame["tags"].to_list()[1] == []
+        assert frame["tags"].to_list()[2] is None
+
+
+def test_an_arrow_stream_that_is_no_table_is_refused() -> None:
+    """A single column, or corrections of a table, are refused with the way out."""
+    with pytest.raises(SheetError, match="is not a table that petsync can read") as caught:
+        read_sheet(pa.chunked_array([[1, 2]]))
+    assert "named columns" in caught.value.hint
+    table = pa.table({"id": [1], "name": ["A"]})
+    with pytest.raises(SheetError, match="a DataFrame has no file"):
+        read_sheet(table, corrections={"row 0, name": "B"})

@@ -36,6 +36,7 @@ from petsync.settings import Settings
 from petsync.sheets.read import sheet_of
 from petsync.store import Store
 from petsync.store.async_store import AsyncStore
+from petsync.table.arrow import ArrowStream
 from petsync.table.frame import frame_from_pets, pets_from_frame, unique_texts
 from petsync.table.sheet import Sheet
 
@@ -347,7 +348,7 @@ class _Trial:
 @needs_extra("sandbox", "ps.rehearse")
 def rehearse(
     store: Store,
-    plan: Plan | Sheet | pd.DataFrame | str | Path,
+    plan: Plan | Sheet | pd.DataFrame | ArrowStream | str | Path,
     *,
     sheet: Sheet | None = None,
     snapshot: Snapshot | None = None,
@@ -423,7 +424,7 @@ def _of_plan(
 
 def _of_sheet(
     store: Store,
-    sheet: Sheet | pd.DataFrame | str | Path,
+    sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
     snapshot: Snapshot | None,
     options: dict[str, Any],
 ) -> tuple[Plan, Sheet | None, StoreCopy]:

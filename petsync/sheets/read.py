@@ -41,7 +41,7 @@ from petsync.sheets.headers import (
     present_headers,
 )
 from petsync.sheets.load import STDIN, load
-from petsync.sheets.records import read_records, take_values
+from petsync.sheets.records import frame_of_stream, read_records, take_values
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import (
     Numbers,
@@ -62,7 +62,7 @@ from petsync.sheets.validate.rows import (
     note_worksheet,
 )
 from petsync.sheets.xlsx.contents import find_plain, replace_texts
-from petsync.table.arrow import TAG_IDS, PetTable
+from petsync.table.arrow import TAG_IDS, ArrowStream, PetTable
 from petsync.table.base import Base
 from petsync.table.cells import (
     CellError,
@@ -326,11 +326,16 @@ class Origin(NamedTuple):
     digest: str = ""
 
 
+Table = pd.DataFrame | ArrowStream
+"""A table in memory that is read as a sheet."""
+
+
 @show_keywords(SheetKeywords, ReadOptions)
-def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
+def read_sheet(path: str | Path | Table, **options: Unpack[SheetKeywords]) -> Sheet:
     """Read the sheet at `path`: a workbook (`.xlsx .xlsm .ods .xls .xlsb`), text (`.csv .tsv .txt
     .json .jsonl .ndjson`, also compressed, `.csv.gz .csv.zst`), a Parquet file, or standard input
-    ("-").
+    ("-"). Or check a DataFrame, or a table with the Arrow PyCapsule interface, such as one of
+    polars or pyarrow.
 
     Without a `tab`, petsync reads the exported worksheet of a file with a base, else the first
     visible worksheet with a known header. Raises SheetError if the exported worksheet is hidden, or
@@ -354,8 +359,10 @@ def read_sheet(path: str | Path, **options: Unpack[SheetKeywords]) -> Sheet:
     return read_file(path, ReadOptions.of(options))
 
 
-def read_file(path: str | Path, options: ReadOptions) -> Sheet:
+def read_file(path: str | Path | Table, options: ReadOptions) -> Sheet:
     """Return the file as a sheet. Raises SheetError and SettingsError as `read_sheet` does."""
+    if not isinstance(path, str | Path):
+        return _read_table(path, options)
     no_address(path)
     with no_collection(), ThreadPoolExecutor(1) as helper:
         source = load(Path(path), options.encoding)
@@ -390,6 +397,22 @@ def read_file(path: str | Path, options: ReadOptions) -> Sheet:
         form=form,
         ids_elsewhere=elsewhere,
         heads=heads,
+    )
+
+
+def _read_table(table: Table, options: ReadOptions) -> Sheet:
+    if options.corrections:
+        raise SheetError(
+            "a DataFrame has no file, so corrections do not apply to it",
+            hint="Change the DataFrame itself.",
+        )
+    return sheet_from_frame(
+        table if isinstance(table, pd.DataFrame) else frame_of_stream(table),
+        mapping=options.mapping,
+        defaults=options.defaults,
+        statuses=options.statuses,
+        known_statuses=options.known_statuses,
+        rules=options.rules,
     )
 
 

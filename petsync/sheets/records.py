@@ -19,11 +19,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._display import type_name
 from petsync.errors import SheetError
 from petsync.models import Tag
 from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
 from petsync.sheets.grid import Fault
 from petsync.sheets.headers import fold_header
+from petsync.table.arrow import ArrowStream
 from petsync.table.cells import CellError, parse_id
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CATEGORY_ID",
     "Records",
+    "frame_of_stream",
     "frame_of_table",
     "iter_objects",
     "read_records",
@@ -273,6 +276,19 @@ def _read_table(source: Source, file: pq.ParquetFile) -> pa.Table:
 _BATCH_ROWS = 1 << 12
 
 
+def frame_of_stream(stream: ArrowStream) -> pd.DataFrame:
+    """Return a table with the Arrow PyCapsule interface as a DataFrame with the same exact values.
+    Raises SheetError if it is not a table.
+    """
+    try:
+        return frame_of_table(pa.table(stream))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SheetError(
+            f"{type_name(stream)} is not a table that petsync can read: {error}",
+            hint="Pass a table with named columns, or make it a pandas DataFrame.",
+        ) from None
+
+
 def frame_of_table(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table as a DataFrame with the same exact values."""
     columns = [_plain_column(column) for column in table.columns]
@@ -288,15 +304,13 @@ def frame_of_table(table: pa.Table) -> pd.DataFrame:
 def _with_flat_categories(table: pa.Table, at: int) -> pa.Table:
     """Return the table with the fields `name` and `id` of a column of structs as two columns."""
     name, column = table.column_names[at], table.column(at).combine_chunks()
-    for field, new in (("name", name), ("id", CATEGORY_ID)):
-        there = column.type.get_field_index(field) >= 0
-        values = column.field(field) if there else pa.nulls(len(table))
-        if there and column.null_count:
-            values = pc.if_else(column.is_valid(), values, pa.scalar(None, values.type))
-        if new == name:
-            table = table.set_column(at, name, values)
-        elif there and new not in table.column_names:
-            table = table.append_column(new, values)
+    fields = {}
+    for field in column.type.names:
+        values = _plain_column(pa.chunked_array([column.field(field)]))
+        fields[field] = pc.if_else(column.is_valid(), values, pa.scalar(None, values.type))
+    table = table.set_column(at, name, fields.get("name", pa.nulls(len(table))))
+    if "id" in fields and CATEGORY_ID not in table.column_names:
+        table = table.append_column(CATEGORY_ID, fields["id"])
     return table
 
 

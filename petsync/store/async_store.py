@@ -40,6 +40,7 @@ from petsync.store.edits import PetEditor
 from petsync.store.images import StoreImages
 from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_frame
 from petsync.store.signin import SignIn
+from petsync.table.arrow import ArrowStream
 from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
 
@@ -315,7 +316,9 @@ class AsyncStore:
 
     @show_keywords(ReadKeywords)
     def read(
-        self, sheet: Sheet | pd.DataFrame | str | Path, **options: Unpack[ReadKeywords]
+        self,
+        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+        **options: Unpack[ReadKeywords],
     ) -> Sheet:
         """Return the sheet as this store reads it.
 
@@ -473,7 +476,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_effect(sheet: object, options: ReadKeywords) -> None:
     """Raise SettingsError for an option that does not apply to a Sheet or a DataFrame."""
-    if not isinstance(sheet, Sheet | pd.DataFrame):
+    if not isinstance(sheet, Sheet | pd.DataFrame | ArrowStream):
         return
     is_read = isinstance(sheet, Sheet)
     given = [name for name in ("tab", "encoding") if options.get(name) is not None]
@@ -487,31 +490,18 @@ def _check_effect(sheet: object, options: ReadKeywords) -> None:
         )
 
 
-def _read(sheet: Sheet | pd.DataFrame | str | Path, options: ReadOptions) -> Sheet:
+def _read(sheet: Sheet | pd.DataFrame | ArrowStream | str | Path, options: ReadOptions) -> Sheet:
     if isinstance(sheet, Sheet):
         sheet = sheet.as_edited()
         if options.corrections:
             return _read_again(sheet, options)
         known = options.known_statuses
         return sheet.with_statuses(known) if known else sheet
-    if isinstance(sheet, pd.DataFrame):
-        if options.corrections:
-            raise SheetError(
-                "a DataFrame has no file, so corrections do not apply to it",
-                hint="Change the DataFrame itself.",
-            )
-        return sheets.sheet_from_frame(
-            sheet,
-            mapping=options.mapping,
-            defaults=options.defaults,
-            statuses=options.statuses,
-            known_statuses=options.known_statuses,
-            rules=options.rules,
-        )
-    if not isinstance(sheet, str | Path):
+    if not isinstance(sheet, str | Path | pd.DataFrame | ArrowStream):
         raise SheetError(
             f"{type_name(sheet)} is not a sheet",
-            hint="Give the path of a file, a DataFrame, or the result of read_sheet.",
+            hint="Give the path of a file, a DataFrame, an Arrow table, or the result of "
+            "read_sheet.",
         )
     return sheets.read_file(sheet, options)
 

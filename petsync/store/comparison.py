@@ -42,7 +42,7 @@ from petsync.plan.uploads import (
     Uploads,
 )
 from petsync.store.runs import History
-from petsync.table.arrow import rows_from_pets
+from petsync.table.arrow import ArrowStream, rows_from_pets
 from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
@@ -79,7 +79,7 @@ class SheetComparer:
     @show_keywords(PlanKeywords, PlanOptions)
     async def plan(
         self,
-        sheet: Sheet | pd.DataFrame | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
         *,
         strict: bool = False,
         guard: Guard = NO_GUARD,
@@ -131,7 +131,7 @@ class SheetComparer:
     @show_keywords(PlanKeywords, PlanOptions)
     async def why(
         self,
-        sheet: Sheet | pd.DataFrame | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
         pet_id: int | Iterable[int],
         *,
         strict: bool = False,
@@ -153,7 +153,7 @@ class SheetComparer:
     @show_keywords(ReadKeywords)
     async def read_with_snapshot(
         self,
-        sheet: Sheet | pd.DataFrame | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
         *,
         keep: Iterable[int] = (),
         with_unnamed: bool = True,
@@ -214,7 +214,7 @@ class SheetComparer:
 
     async def compare(
         self,
-        sheet: Sheet | pd.DataFrame | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
         snapshot: Snapshot | str | Path | None = None,
         *,
         strict: bool = False,
@@ -309,7 +309,7 @@ class SheetComparer:
     async def _decide(
         self,
         request: tuple[PlanOptions, Guard],
-        sheet: Sheet | pd.DataFrame | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
         snapshot: Snapshot | str | Path | None,
         strict: bool,
         on_progress: Callable[[Lookups], None] | None,

@@ -8,7 +8,7 @@ has the fields of the tags, by the position of the tag.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ from petsync.table.lists import Items, ListArray, with_python_lists
 __all__ = [
     "SCHEMA",
     "TAG_IDS",
+    "ArrowStream",
     "PetTable",
     "frame_from_table",
     "is_ascending",
@@ -61,6 +62,16 @@ SCHEMA = pa.schema(
 """The schema of a table of pets. A tag without a name has a null in `tags`, and a tag without an id
 has a null in `tag_ids`.
 """
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A table with the Arrow PyCapsule interface, such as a DataFrame of polars or a Table of
+    pyarrow. So has a DataFrame of pandas.
+    """
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:
+        """Return the capsule of the table's stream."""
 
 
 class PetTable:
