@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 from configured import JOB, configured, file_with
 
-from petsync.config.load import READ, load
+from petsync._files import EDITABLE, READABLE
+from petsync.config.load import load
 from petsync.config.model import OPTIONS, TABLES, Configuration, Job, toml_value
 from petsync.config.settings import read_settings
 from petsync.config.tools import example
+from petsync.errors import ConfigurationError
 from petsync.plan.guard import Guard, Limit
 from petsync.settings import Secret, Settings
 from petsync.table.rules import SheetRule
@@ -371,11 +373,18 @@ def test_the_other_commands_leave_the_new_tables_alone(tmp_path: Path) -> None:
         read_settings({}, {}, tmp_path)
 
 
-def test_the_kinds_of_sheets_are_those_that_are_read() -> None:
-    """The configuration accepts exactly the sheet formats that a job reads."""
-    from petsync.reconcile import sources
-
-    assert set(READ) == set(sources._ENDINGS)
+def test_the_kinds_of_sheets_are_those_that_are_read(tmp_path: Path) -> None:
+    """The configuration accepts every format that is read, and a job that writes into its sheet
+    only the formats that are written.
+    """
+    for ending in READABLE:
+        job = f'url = "https://shop.example/v2"\n[jobs.a]\nsheet = "a{ending}"\n'
+        assert configured(tmp_path, f'{job}mode = "push"\n').jobs
+        if ending in EDITABLE:
+            assert configured(tmp_path, f'{job}mode = "two-way"\n').jobs
+            continue
+        with pytest.raises(ConfigurationError, match="petsync does not write into"):
+            configured(tmp_path, f'{job}mode = "two-way"\n')
 
 
 def uncommented(text: str) -> str:

@@ -220,6 +220,17 @@ def test_no_error_tells_the_password(store: ps.Store, address: str) -> None:
     assert "geheim" not in result.replace(path, "")
 
 
+def test_a_folder_has_other_formats_only_if_it_names_them(tmp_path: Path) -> None:
+    """JSON or .ods beside the sheets of a folder is read only if the pattern has its ending."""
+    for name in ("cats.csv", "cats.json", "cats.ods", "cats.csv.gz"):
+        (tmp_path / name).touch()
+    assert [each.part for each in sources_of(_job(folder=tmp_path))] == ["cats.csv"]
+    for name in ("cats.json", "cats.ods", "cats.csv.gz"):
+        files = f"*.{name.partition('.')[2]}"
+        found = sources_of(_job(folder=tmp_path, files=files))
+        assert [each.part for each in found] == [name]
+
+
 def test_a_folder_gives_its_sheets_and_nothing_else(tmp_path: Path) -> None:
     """A folder gives its sheets, sorted by name, and no lock file, backup, result, sidecar file or
     subfolder.

@@ -452,8 +452,10 @@ class Comparer:
         return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
 
     def takes_ids(self, sheet: Sheet) -> bool:
-        """Return true if the job is a push job, and its sheet is a file with a column for ids."""
-        is_file = self.source.path is not None and not self.job.is_in_parts
+        """Return true if the job is a push job, and its sheet is a file with a column for ids,
+        into which petsync writes.
+        """
+        is_file = self.source.path is not None and not self.job.is_in_parts and not sheet.form
         return self.job.mode == "push" and is_file and "id" in sheet.columns
 
     def _find_doubts(
