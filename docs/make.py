@@ -76,6 +76,8 @@ held back. All other results stay unchanged.
 |---|---|---|---|---|
 """
 _NO_CODE = '""'
+_OPTIONAL = (("Plan", "files"), ("Plan", "source_rows"), ("Slot", "fixed_in"))
+"""The types and the fields of a saved plan that may be absent."""
 _OUTCOMES: Mapping[Cause, str] = {
     "": "applied",
     "confirmed": "applied",
@@ -135,15 +137,16 @@ def main() -> None:
 def plan_schema() -> str:
     """Return the JSON Schema of a saved plan, from the plan's types."""
     types = msgspec.json.schema(Plan)["$defs"]
-    # A saved plan has every field, except `files`; and an unknown field is not allowed in this
-    # format.
+    # A saved plan has every field, except those of `_OPTIONAL`; and an unknown field is not allowed
+    # in this format.
     for name, type_ in types.items():
         fields: dict[str, Any] = type_["properties"]
         types[name] = _closed(
             {each: _without_defaults(field) for each, field in fields.items()},
             title=name,
         )
-    types["Plan"]["required"].remove("files")
+    for name, field in _OPTIONAL:
+        types[name]["required"].remove(field)
     types["Plan"]["properties"]["format"] = {"const": PLAN_FORMAT}
     fingerprint = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
     schema = {

@@ -28,6 +28,7 @@ from petsync.plan.uploads import (
     UploadReport,
 )
 from petsync.sheets import AnnotatedCopy
+from petsync.sheets.failed import FailedRows
 from petsync.store.async_store import AsyncStore
 from petsync.table.rules import RuleResult, SheetRule
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
@@ -46,6 +47,7 @@ __all__ = [
     "Delete",
     "Explanation",
     "FailedLookup",
+    "FailedRows",
     "FileProgress",
     "Finding",
     "Lookups",

@@ -19,6 +19,7 @@ from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Coverage
 from petsync.plan.lineage import Slot
 from petsync.plan.plan import PLAN_FORMAT, Plan
+from petsync.table.base import SourceRow
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "plan-format.md").read_text("utf-8")
@@ -43,7 +44,16 @@ def full_plan() -> Plan:
         files=("a.csv", "b.csv"),
         undoes="20261120-093100-4f2a",
         recognised={3: 7},
-        slots={3: Slot(above=2, row_pet=FULL, run="20261120-093100-4f2a", on="2026-11-20")},
+        slots={
+            3: Slot(
+                above=2,
+                row_pet=FULL,
+                run="20261120-093100-4f2a",
+                on="2026-11-20",
+                fixed_in="fixed.xlsx",
+            )
+        },
+        source_rows={3: SourceRow(source="pets.xlsx", row=7, row_pet=FULL, may_be=(7, ("r", 3)))},
         older=(5,),
         sentinels=(FULL,),
     )

@@ -13,6 +13,7 @@ WORDS = {
     "findings.md": "duplicate duplicates mistake zeros dates validation",
     "forms.md": "gui browser jupyter mouse",
     "history.md": "audit who log report",
+    "how-to/failed-rows.md": "retry error errors again resend",
     "rules.md": "validation validate constraint schema pandera check custom",
     "how-to/move-stores.md": "copy migrate migration",
     "how-to/nightly.md": "schedule cron",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from petsync.cli.context import Context, complete_jobs, must_be_writable, runs
+from petsync.cli.context import Context, complete_jobs, find_free_path, must_be_writable, runs
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PetName,
@@ -26,7 +26,7 @@ from petsync.cli.run import check_outputs
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from petsync.plan.report import Entry, PastRun, RoundReport
     from petsync.plan.rounds import Round
@@ -40,6 +40,7 @@ _MAX_SHOWN, _MAX_ON_PAGE = 20, 100
 _EXAMPLES = """
 petsync runs
 petsync runs 20261121-0930 --report report.html
+petsync runs last --failed fixed.xlsx
 petsync runs --pet 4711
 petsync runs --html history.html
 """
@@ -69,6 +70,13 @@ petsync runs --html history.html
     help="Write the history of the rounds, with plots, as an HTML page.",
 )
 @click.option(
+    "--failed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.xlsx",
+    help="Write the rows of RUN that failed, conflict or need fixing as a workbook, to fix and "
+    "apply again; if FILE exists, the workbook gets another name in the same folder.",
+)
+@click.option(
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.xlsx",
@@ -87,6 +95,7 @@ def command(
     limit: int | None,
     job: str,
     history_page: Path | None,
+    failed: Path | None,
     results: Path | None,
     page: Path | None,
 ) -> int:
@@ -98,26 +107,20 @@ def command(
     RUN is the id of a run or a round, the beginning of an id, or `last` for the newest run. All
     data come from the state folder: petsync sends no request. If no url is set, the runs on all
     stores are listed.
+
+    The workbook of --failed has a comment on each cell to fix, and a base: fix it, then `petsync
+    apply` it. `petsync resume` sends the rows that were not sent yet.
     """
-    if (results or page) and (not run_id or pet is not None):
-        raise click.UsageError(
-            "--results and --report are for one run: name it, and leave out --pet."
-        )
-    if (job or history_page) and (run_id or pet is not None):
-        raise click.UsageError("--job and --html are for lists of runs: leave out RUN and --pet.")
-    check_outputs(None, results, page)
-    if history_page is not None:
-        must_be_writable(history_page)
-        check_page(history_page, "--html")
+    _check_options(run_id, pet, job, history_page, {"--failed": failed, "--results": results}, page)
     rows_shown = _MAX_SHOWN if limit is None else limit
-    if results is not None and results.suffix.lower() != ".xlsx":
-        raise click.UsageError(f"--results {results}: the file extension must be .xlsx.")
     history = _history(context)
     if pet is not None:
         (pet_id,) = find_pet_ids("--pet", [pet], _iter_names(context, history, pet))
         _show_pet(context, pet_id, _find_changes(context, history, pet_id, run_id))
     elif run_id:
         _show_run(context, history, run_id, rows_shown or None, results, page)
+        if failed is not None:
+            _save_failed(context, history, run_id, failed)
     else:
         store = _store(context)
         rounds, found = find_rounds(context.settings.state, job, store), history.runs(store)
@@ -133,6 +136,32 @@ def command(
         if history_page is not None:
             context.say(f"Saved {history_page}.")
     return 0
+
+
+def _check_options(
+    run_id: str,
+    pet: int | str | None,
+    job: str,
+    history_page: Path | None,
+    workbooks: Mapping[str, Path | None],
+    page: Path | None,
+) -> None:
+    """Raise UsageError if options contradict each other, or if a file cannot be written."""
+    if (any(workbooks.values()) or page) and (not run_id or pet is not None):
+        raise click.UsageError(
+            f"{', '.join(workbooks)} and --report are for one run: name it, and leave out --pet."
+        )
+    if (job or history_page) and (run_id or pet is not None):
+        raise click.UsageError("--job and --html are for lists of runs: leave out RUN and --pet.")
+    check_outputs(None, workbooks["--results"], page)
+    if history_page is not None:
+        must_be_writable(history_page)
+        check_page(history_page, "--html")
+    for option, path in workbooks.items():
+        if path is not None and path.suffix.lower() != ".xlsx":
+            raise click.UsageError(f"{option} {path}: the file extension must be .xlsx.")
+        if path is not None:
+            must_be_writable(path)
 
 
 def _history(context: Context) -> History:
@@ -272,6 +301,34 @@ def _show_run(
     for path in (results, page):
         if path is not None:
             context.say(f"Saved {path}.")
+
+
+def _save_failed(context: Context, history: History, run_id: str, path: Path) -> None:
+    """Write the failed rows of the run, and say which rows the workbook does not have."""
+    from petsync._display import count
+    from petsync.profile import profile_from
+    from petsync.store.failed import save_failed_rows
+    from petsync.store.runs import Outputs
+
+    report, settings = history.report(run_id), context.settings
+    statuses = profile_from(settings.profile, settings.service).statuses
+    # An earlier workbook may have been edited.
+    found = save_failed_rows(Outputs(history), report, find_free_path(path), statuses)
+    if found.path is None:
+        context.say(f"No row of run {report.run_id} failed: no workbook was written.")
+    else:
+        context.say(f"The {count(found.rows, 'row')} to fix: {found.path}.")
+    resume = f"`petsync resume {report.run_id}`"
+    if found.unsent:
+        rows = count(found.unsent, "row")
+        context.say(f"{rows} without a request: {resume} sends what the run has not sent.")
+    if found.unknown:
+        rows = count(found.unknown, "row")
+        context.say(f"{rows} with an unknown outcome: {resume} determines it.")
+    if found.pets:
+        context.say(f"{count(found.pets, 'pet')} in no row: the report says why.")
+    if found.path is not None:
+        context.suggest("plan", found.path, url=False)
 
 
 def _show_round(

@@ -53,6 +53,7 @@ from petsync.plan.lineage import (
     VacantId,
     actions_of,
     find_lost_rows,
+    find_source_rows,
     read_row_pets,
     slots_of,
 )
@@ -62,8 +63,8 @@ from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan, notes_of, refuse_changed_sentinels
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.arrow import list_items
-from petsync.table.base import Base
-from petsync.table.columns import ADDING, COLUMNS, Column
+from petsync.table.base import Base, SourceRow
+from petsync.table.columns import ADDING, COLUMNS, ORIGINAL_ROW, Column
 from petsync.table.frame import (
     find_rows,
     has_action,
@@ -614,6 +615,9 @@ def _find_added_since(
     if not adds or base.tags:
         return []
     new = pets[match.positions(pets["id"].array, base.rows) < 0]
+    since = "was added to the store since the export"
+    if base.source_rows:
+        since = "is in no row of this workbook"
     by_name, _ = _index_pets(new, adds)
     pairs = [
         (add, pet, agreeing)
@@ -625,8 +629,7 @@ def _find_added_since(
     return _build_lookalikes(
         pairs,
         lambda _, pet, columns: (
-            f"has no id, and looks like pet {pet.id}, which was added to the store since the "
-            f"export: they agree in {columns}"
+            f"has no id, and looks like pet {pet.id}, which {since}: they agree in {columns}"
         ),
         lambda pet: (
             f"Write the id {pet.id} into the row if it is that pet, or `add-another` in "
@@ -1812,6 +1815,14 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
             + " ".join(dict.fromkeys(each.suggestion for each in renamed)),
         )
     base, frame = sheet.base, sheet.rows
+    has_source_rows = base is not None and bool(base.source_rows)
+    if has_source_rows and ORIGINAL_ROW not in sheet.others and slots_of(sheet):
+        raise GuardError(
+            f"{sheet.source} has lost the column {ORIGINAL_ROW!r}, which names the row from which "
+            "each failed row was copied",
+            hint="Nothing is planned: a later plan of the original sheet could add pets twice. Put "
+            "the column back, or write the workbook again (`petsync runs RUN --failed FILE.xlsx`).",
+        )
     if base is None or matches_rows or not len(base) or sheet.has_ids or "name" not in frame:
         return
     rows = select(frame, has_action(frame, "merge"))
@@ -1986,7 +1997,10 @@ def _build_plan(
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),
             *notes_of(conflicts),
             *iter_drift_notes(
-                sheet.store_rules, snapshot.rows, changes, is_partial=snapshot.left_out > 0
+                sheet.store_rules,
+                snapshot.rows,
+                changes,
+                is_partial=snapshot.left_out > 0 or snapshot.coverage.is_narrow,
             ),
             *_iter_correction_notes(sheet),
         ),
@@ -1995,6 +2009,7 @@ def _build_plan(
         verdict=Verdict(tuple(refuse_changed_sentinels(watched, base))),
         corrections=sheet.corrections,
         shifted=tuple(moved),
+        source_rows=_select_source_rows(sheet, decided, decisions.remarks.recognised),
     )
     return plan.with_verdict(), missing_pets
 
@@ -2100,8 +2115,24 @@ def _build_slots(
                 on="" if record is None else record.on,
                 action=actions[row],
                 may_be=decisions.may_be[row] if row in conflict_rows else (),
+                fixed_in=(record.fixed_in if record is not None else "") or msgspec.UNSET,
             )
     return slots
+
+
+def _select_source_rows(
+    sheet: Sheet, changes: Iterable[Change], recognised: Collection[int]
+) -> Mapping[int, SourceRow] | msgspec.UnsetType:
+    """Return where the rows with a change or a recognised pet are from, if the sheet is a workbook
+    of failed rows.
+    """
+    changed = {change.row for change in changes}
+    found = {
+        row: origin
+        for row, origin in find_source_rows(sheet).items()
+        if row in changed or row in recognised
+    }
+    return found or msgspec.UNSET
 
 
 def _find_vacant_ids(

@@ -107,6 +107,10 @@ class SheetComparison:
     """Pets that the service stored under another id, by the id with which they were added."""
     outside: frozenset[int] = frozenset()
     """The ids of pets outside the caller's scope; they are not deleted as missing."""
+    fixed: Mapping[int, Pet] = field(default_factory=dict)
+    """By id, the pets that a workbook of this sheet's failed rows updated, with the values of their
+    rows in this sheet at the failed run. Only for a sheet without a base.
+    """
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
     """The rows, by number, whose id may refer to an earlier pet, not to the pet that has this id
     now.
@@ -217,7 +221,7 @@ class Decisions:
         self._has_base = base is not None
         self._missing_since = {} if base is None else base.missing_since
         self._undone, self._restored = compared.undone, compared.restored
-        self._renumbered = compared.renumbered
+        self._renumbered, self._fixed = compared.renumbered, compared.fixed
         self._known = self._claim_places()
         self.withheld: list[int] = []
         self._is_narrow = snapshot.coverage.is_narrow
@@ -576,10 +580,16 @@ class Decisions:
 
     def _base_of(self, row: Row, pet_id: int | None) -> Pet | None:
         """Return the exported pet or, for a row whose pet a run added or recognised, the values on
-        which both sides last agreed.
+        which both sides last agreed. If the row was fixed in a workbook of failed rows, these are
+        its values at the failed run.
         """
         old, record = self.sides.find_exported(pet_id), self.remarks.known.get(row.number)
-        if old is not None or record is None or not (self._has_base and record.base):
+        if old is None and pet_id is not None and pet_id in self._fixed:
+            return self._fixed[pet_id]
+        has_agreed = record is not None and bool(
+            (self._has_base and record.base) or record.fixed_in
+        )
+        if old is not None or record is None or not has_agreed:
             return old
         old = msgspec.structs.replace(record.last_agreed, id=pet_id)
         if record.category is not None and pet_id is not None:

@@ -43,6 +43,8 @@ from petsync.plan.fields import (
     unit_content,
 )
 from petsync.plan.match import iter_rows, merge_row
+from petsync.table.base import SourceRow
+from petsync.table.columns import ORIGINAL_ROW
 from petsync.table.frame import find_rows, has_action, has_id_in, ids_of, lacks_id, plain_values
 from petsync.table.sheet import Sheet
 
@@ -62,11 +64,13 @@ __all__ = [
     "find_alike",
     "find_lost_rows",
     "find_rows_of_removed_pets",
+    "find_source_rows",
     "find_suspects",
     "identify",
     "is_free",
     "is_renamed",
     "mark_doubts",
+    "match_source_rows",
     "read_row_pets",
     "slots_of",
     "without_base",
@@ -99,6 +103,8 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """The row's action; "" for `merge`."""
     may_be: tuple[Identity, ...] = ()
     """The pets to which a row in conflict may belong."""
+    fixed_in: str | msgspec.UnsetType = msgspec.UNSET
+    """The workbook of failed rows from which a run sent the row, unset for none."""
 
 
 class RestoredPet(NamedTuple):
@@ -233,6 +239,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_sure: bool = True
     """False for an "unknown" record whose `pet_id` belongs only to a possible pet, edited since.
     """
+    fixed_in: str = ""
+    """The workbook of failed rows from which the run sent the row of this sheet, "" for none."""
 
     @property
     def identity(self) -> Identity:
@@ -435,6 +443,89 @@ def identify(
         row: match if match.record.is_sure else match._replace(kind="doubt")
         for row, match in found.items()
     }
+
+
+def find_source_rows(sheet: Sheet) -> dict[int, SourceRow]:
+    """Return, by row number, where the rows of a workbook of failed rows are from; nothing for any
+    other sheet, and for rows that were added to the workbook.
+    """
+    if sheet.base is None or not sheet.base.source_rows or ORIGINAL_ROW not in sheet.others:
+        return {}
+    origins, cells = sheet.base.source_rows, sheet.others[ORIGINAL_ROW]
+    pairs = zip(cells.index.tolist(), plain_values(cells.array), strict=True)
+    return {row: origins[key] for row, text in pairs if (key := str(text or "").strip()) in origins}
+
+
+def match_source_rows(
+    sheet: Sheet,
+    records: Sequence[RowRecord],
+    found: Mapping[int, Match],
+    vocabulary: Vocabulary,
+    is_same_file: Callable[[str, str], bool],
+) -> dict[int, Match]:
+    """Return the matches of the rows of a workbook of failed rows, `found` by `identify`, with
+    those of the rows from which they were copied.
+
+    A run that began after the failed run may have added the pet of such a row, from the sheet or
+    from another workbook of its failed rows. Its record is certain if the row has the same values,
+    else a doubt. A row that may belong to a pet since the failed run stays in doubt.
+    """
+    origins = find_source_rows(sheet)
+    lines = [line for line in _read_lines(sheet, vocabulary) if line.row in origins]
+    if not lines:
+        return dict(found)
+    known = {record.identity: record for record in reversed(records)}
+    claimed = {*sheet.named_ids}
+    matches = dict(found)
+    for line in lines:
+        origin, match = origins[line.row], found.get(line.row)
+        if match is not None and match.kind == "certain" and match.record.base == _base_of(sheet):
+            continue
+        later = [
+            record
+            for record in records
+            if record.state in ("added", "unknown")
+            and record.tab == origin.tab
+            and record.run_started > origin.started
+            and record.identity not in claimed
+            and is_same_file(record.source, origin.source)
+        ]
+        same = [each for each in later if _content(each) == _content(line)]
+        near = [each for each in later if _is_from(each, origin, line)]
+        if same and not same[0].fixed_in:
+            matches[line.row] = Match("certain", (same[0],), is_edited=False)
+        elif same or near:
+            matches[line.row] = Match("doubt", (*(same or near),), is_edited=not same)
+        elif may_be := [each for each in origin.may_be if each not in claimed]:
+            # A pet that no run recorded has only its id.
+            pets = (known.get(each) or _record_of(each, line) for each in may_be)
+            matches[line.row] = Match("doubt", tuple(pets), is_edited=True)
+    return matches
+
+
+def _is_from(record: RowRecord, origin: SourceRow, line: _Line) -> bool:
+    """Return true if the record may be of the row from which a row was copied: it is in its place,
+    or it has its name, a similar one, or one of its other values.
+    """
+    if record.row == origin.row and _gap(record) == (origin.above, origin.below):
+        return True
+    rows = [line] + ([line._replace(row_pet=origin.row_pet)] if origin.row_pet else [])
+    return any(any(_names(record, each)) or _find_support(record, each) for each in rows)
+
+
+def _record_of(identity: Identity, line: _Line) -> RowRecord:
+    pet_id = identity if isinstance(identity, int) else None
+    run = "" if isinstance(identity, int) else identity[0]
+    return RowRecord(
+        run_id=run,
+        on="",
+        source="",
+        row=line.row,
+        row_pet=line.row_pet,
+        pet_id=pet_id,
+        state="unknown" if pet_id is None else "added",
+        is_added=False,
+    )
 
 
 def mark_doubts(

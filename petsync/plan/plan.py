@@ -49,7 +49,7 @@ from petsync.plan.match import pets_of
 from petsync.plan.notes import first_items
 from petsync.plan.options import SEND_SHEET, PlanOptions, Side
 from petsync.plan.rounds import Counts, Difference, SheetChange
-from petsync.table.base import Base
+from petsync.table.base import Base, SourceRow
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Correction, cell_address
 
@@ -1066,6 +1066,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The cells that were read with a user's correction instead of the file's value."""
     shifted: tuple[Column, ...] = ()
     """The columns that seem to be sorted or shifted apart from the other columns."""
+    source_rows: Mapping[int, SourceRow] | msgspec.UnsetType = msgspec.UNSET
+    """Where the rows of a workbook of failed rows are from, by row number; unset for any other
+    sheet.
+    """
 
     def __post_init__(self) -> None:
         if isinstance(self.changes, list):  # msgspec decodes a sequence as a list.

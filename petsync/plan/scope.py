@@ -44,6 +44,7 @@ def needs_all(sheet: Sheet, options: PlanOptions) -> bool:
     return (
         options.delete_missing
         or bool(options.match_on)
+        or bool(sheet.store_rules)
         or _has_row_without_id(sheet)
         or any(each.rule == "unknown-status" for each in sheet.problems)
         or bool(find_unread_tabs(sheet))

@@ -67,6 +67,7 @@ __all__ = [
     "check_suffix",
     "check_writable",
     "create_backup",
+    "id_edits",
     "load_unchanged",
     "must_take_results",
     "results_endings",
@@ -466,6 +467,19 @@ def _with_category_ids(sheet: Sheet, categories: Mapping[int, int]) -> Sheet:
     numbers = rows["category_id"].copy()
     numbers.loc[[*categories]] = [*categories.values()]
     return sheet.with_frame(frame_of(rows.assign(category_id=numbers)))
+
+
+def id_edits(sheet: Sheet, report: Report) -> CellEdits:
+    """Return the ids and the actions that the rows get after the run, also the id of a row without
+    one whose pet was recognised and whose change failed.
+    """
+    edits = _only_ids(_result_edits(sheet, report))
+    known = {
+        row: {"id": str(pet_id), **edits.of(row)}
+        for row, pet_id in report.plan.recognised.items()
+        if pet_id not in sheet.named_ids
+    }
+    return replace(edits, own={**edits.own, **known})
 
 
 def _only_ids(edits: CellEdits) -> CellEdits:

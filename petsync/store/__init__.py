@@ -93,6 +93,7 @@ class Store:
     undo = make_synchronous(AsyncStore.undo)
     runs = make_synchronous(AsyncStore.runs)
     run = make_synchronous(AsyncStore.run)
+    failed_rows = make_synchronous(AsyncStore.failed_rows)
     sign_in = make_synchronous(AsyncStore.sign_in)
     begin_sign_in = make_synchronous(AsyncStore.begin_sign_in, PendingSignIn)
     who = make_synchronous(AsyncStore.who)

@@ -34,11 +34,13 @@ from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings, checked_address
+from petsync.sheets.failed import FailedRows
 from petsync.sheets.files import no_address
 from petsync.store.comparison import SheetComparer
 from petsync.store.edits import PetEditor
+from petsync.store.failed import save_failed_rows
 from petsync.store.images import StoreImages
-from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_frame
+from petsync.store.runs import History, OnProgress, Outputs, Runs, UndoPlanner, runs_frame
 from petsync.store.signin import SignIn
 from petsync.table.arrow import ArrowStream
 from petsync.table.options import ReadKeywords, ReadOptions
@@ -296,6 +298,25 @@ class AsyncStore:
         """
         return await asyncio.to_thread(
             self.history.report, arguments.run_name(run_id), self._session.base_url
+        )
+
+    async def failed_rows(self, run_id: str, path: str | Path) -> FailedRows:
+        """Write the rows of a run that failed, that conflict or that need fixing into a workbook
+        (`.xlsx`), to fix and send again.
+
+        A comment on the cell says what is wrong, and what to do. The workbook has the sheet's own
+        columns and a base, so it can be planned and applied as it is once it is fixed; no row is
+        added twice, even if the sheet itself is applied again. Rows that the run has not sent, and
+        rows with an unknown outcome, are left to `resume`. An existing file gets a backup.
+
+        Raises PlanError if this store has no such run, for an upload or an undo, and if the sheet
+        is missing or was changed since the run; SheetError if the sheet is a DataFrame or a folder,
+        or if the workbook cannot be written.
+        """
+        report = await self.run(run_id)
+        statuses = self._session.profile.statuses
+        return await asyncio.to_thread(
+            save_failed_rows, Outputs(self.history), report, path, statuses
         )
 
     @property

@@ -32,6 +32,7 @@ from petsync.plan.lineage import (
     find_suspects,
     identify,
     mark_doubts,
+    match_source_rows,
     slots_of,
 )
 from petsync.plan.match import find_absent_ids, has_unknown_names, positions_of
@@ -41,7 +42,7 @@ from petsync.plan.scope import find_ids_to_read, has_unlisted_status, longest_li
 from petsync.plan.uploads import (
     Uploads,
 )
-from petsync.store.runs import History
+from petsync.store.runs import History, is_same_file
 from petsync.table.arrow import ArrowStream, rows_from_pets
 from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
@@ -302,6 +303,7 @@ class SheetComparer:
             undone,
             restored,
             renumbered,
+            fixed=await asyncio.to_thread(self._find_fixed_pets, read),
             suspects=suspect_rows,
             is_unsure=_has_questions(vocabulary),
         )
@@ -391,6 +393,20 @@ class SheetComparer:
         is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, vocabulary)
         return replace(now, whole=await self.snapshot()) if is_incomplete else now
 
+    def _find_fixed_pets(self, sheet: Sheet) -> Mapping[int, Pet]:
+        """Return, by id, the pets that runs of workbooks of this sheet's failed rows updated, with
+        the values of their rows at the failed run; nothing for a sheet with a base, which shows
+        what was edited.
+        """
+        if sheet.base is not None or not sheet.digest:
+            return {}
+        return {
+            pet_id: msgspec.structs.replace(each.row_pet or Pet(), id=pet_id)
+            for pet_id, origins in self.history.journal.read_fixed_rows(self.url).items()
+            for each in reversed(origins)
+            if each.tab == sheet.tab and is_same_file(each.source, sheet.source)
+        }
+
     def _matches(
         self,
         sheet: Sheet,
@@ -407,6 +423,7 @@ class SheetComparer:
         url = self.url
         records = self.history.read_row_records(url, sheet, with_undone=with_undone)
         found = identify(sheet, records, vocabulary, suspect_ids)
+        found = match_source_rows(sheet, records, found, vocabulary, is_same_file)
         # A row that got an id and lacks it now is from a backup, or is another row at that
         # position.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
@@ -421,7 +438,9 @@ class SheetComparer:
         }
 
 
-def _is_read_first(sheet: Sheet | pd.DataFrame | str | Path, planning: PlanOptions) -> bool:
+def _is_read_first(
+    sheet: Sheet | pd.DataFrame | ArrowStream | str | Path, planning: PlanOptions
+) -> bool:
     """Return true if the sheet is read before the store, because only single pets may be read."""
     if planning.scope == "rows":
         return True
@@ -431,9 +450,11 @@ def _is_read_first(sheet: Sheet | pd.DataFrame | str | Path, planning: PlanOptio
         return longest_list(len(sheet.rows)) is not None
     if isinstance(sheet, pd.DataFrame):
         return longest_list(len(sheet)) is not None
+    if not isinstance(sheet, str | Path):
+        return False
     try:
         return Path(sheet).stat().st_size <= _SMALL_FILE
-    except (OSError, TypeError, ValueError):
+    except (OSError, ValueError):
         return False  # `read` raises the error.
 
 

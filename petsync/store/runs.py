@@ -88,6 +88,7 @@ __all__ = [
     "UndoPlanner",
     "assigns_ids",
     "default_results_path",
+    "is_same_file",
     "runs_frame",
 ]
 
@@ -298,6 +299,11 @@ def _is_same(one: str, sheet: Sheet) -> bool:
     return not _find_files(one).isdisjoint(_find_files(other))
 
 
+def is_same_file(one: str, other: str) -> bool:
+    """Return true if two sources are the same file on this machine, or the same address."""
+    return one == other or real_path(one) == real_path(other)
+
+
 def _have_name_in_common(one: str, sheet: Sheet) -> bool:
     """Return true if an earlier sheet at an address has a file name in common with this one."""
     folder, _, name = sheet.source.rpartition("/")
@@ -425,6 +431,18 @@ class Outputs:
         for digest in filter(None, (request.digest, request.intended)):
             sheet = sheet or sheet_of(plan, statuses=statuses, digest=digest)
         return sheet
+
+    def sheet_of_run(
+        self, report: Report, statuses: tuple[str, ...]
+    ) -> tuple[Sheet, Report] | None:
+        """Return the sheet of the report's plan, with its base updated by the runs, and the report
+        for this sheet; None if the sheet is missing, or something other than the run has changed
+        it.
+        """
+        sheet = self.sheet(report.plan, statuses)
+        if sheet is None:
+            return None
+        return self.history.continue_base(sheet), _report_for_sheet(report, sheet)
 
     def write_into_sheet(self, sheet: Sheet, report: Report, into_sheet: IntoSheet) -> Path:
         """Write the run's ids, or all its results, into the sheet; return the path of the backup.
@@ -754,7 +772,7 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
     recognised = set(plan.recognised.values())
     records = [
         record
-        for record in journal.read_row_records(plan.store)
+        for record in _iter_at_plan(plan, journal.read_row_records(plan.store))
         if record.state == "added" and record.pet_id is not None and record.pet_id not in recognised
         if record.is_added and record.run_id != run_session.run_id
         # A run whose start is in the future started before the clock was set back.
@@ -768,6 +786,25 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
     for result in decided:
         run_session.record_result(result)
     return earlier
+
+
+def _iter_at_plan(plan: Plan, records: Iterable[RowRecord]) -> Iterator[RowRecord]:
+    """Yield the records. If the plan is of a workbook of failed rows, the records of the sheet from
+    which its rows were copied become records of the workbook: a row that was not copied gets the
+    number -1.
+    """
+    origins = plan.source_rows or {}
+    files = {(origin.source, origin.tab) for origin in origins.values()}
+    rows = {(origin.source, origin.tab, origin.row): row for row, origin in origins.items()}
+    for record in records:
+        for source, tab in files:
+            if record.tab == tab and is_same_file(record.source, source):
+                row = rows.get((source, tab, record.row), -1)
+                record = msgspec.structs.replace(
+                    record, source=plan.source, tab=plan.tab, digest=record.digest or "-", row=row
+                )
+                break
+        yield record
 
 
 def _is_of_table(plan: Plan, record: RowRecord) -> bool:

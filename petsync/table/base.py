@@ -40,7 +40,7 @@ from petsync.table.frame import (
 )
 from petsync.table.lists import join_items
 
-__all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
+__all__ = ["LINE", "Base", "ParcelError", "SourceRow", "pack", "unpack", "verify"]
 
 
 # Parcel: data as lines of plain ASCII, which the cells of a spreadsheet keep unchanged.
@@ -188,6 +188,37 @@ def _compute_size_limit(packed: bytes) -> int:
 # Base: the store's records at the time of a sheet's export.
 
 
+class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a sheet, from which a row of a workbook of failed rows was copied."""
+
+    source: str
+    """The sheet's file."""
+    tab: str = ""
+    """The worksheet, "" for CSV."""
+    digest: str = ""
+    """The checksum of the sheet's file."""
+    base: str = ""
+    """The time of the sheet's export; "" for none."""
+    started: str = ""
+    """The start of the run in which the row failed, ISO 8601 in UTC."""
+    row: int
+    """The row's number."""
+    above: int | None = None
+    """The nearest id in a row above, None if there is none."""
+    below: int | None = None
+    """The nearest id in a row below, None if there is none."""
+    action: str = ""
+    """The row's action; "" for `merge`."""
+    pet_id: int | None = None
+    """The id of the row's pet, None if it is unknown."""
+    row_pet: Pet | None = None
+    """The row's values; None if an error blocks the row."""
+    may_be: tuple[int | tuple[str, int], ...] = ()
+    """The pets to which the row may belong: each by its id or, if the id is unknown, by the run
+    that began to add it and by its row.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Base:
     """The store's records when a sheet was exported. Both sheet and store are compared with them.
@@ -227,6 +258,10 @@ class Base:
     unsure_units: Mapping[int, Collection[str]] = field(default_factory=dict)
     """By id, the units (`petsync.plan.fields.UNITS`) of the pet's row that may come from a backup:
     their values may be older than the store's.
+    """
+    source_rows: Mapping[str, SourceRow] = field(default_factory=dict)
+    """In a workbook of failed rows: where each row is from, by the text in its cell of the column
+    `original_row`.
     """
     _sheet_rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
@@ -336,6 +371,7 @@ class Base:
             gone=dict(sorted(self.missing_since.items())) or msgspec.UNSET,
             unsure={i: sorted(units) for i, units in sorted(self.unsure_units.items())}
             or msgspec.UNSET,
+            source_rows=dict(self.source_rows) or msgspec.UNSET,
         )
 
     @staticmethod
@@ -381,6 +417,7 @@ class Base:
             unnumbered=frozenset(header.unnumbered or ()),
             missing_since=header.gone or {},
             unsure_units=header.unsure or {},
+            source_rows=header.source_rows or {},
         )
         base._checksums.append(unpacked.checksum)
         return base
@@ -431,6 +468,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     unnumbered: list[int] | msgspec.UnsetType = msgspec.UNSET
     gone: dict[int, str] | msgspec.UnsetType = msgspec.UNSET
     unsure: dict[int, list[str]] | msgspec.UnsetType = msgspec.UNSET
+    source_rows: dict[str, SourceRow] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Label(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

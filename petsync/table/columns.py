@@ -12,6 +12,7 @@ __all__ = [
     "CLEARED",
     "COLUMNS",
     "KIND_OF",
+    "ORIGINAL_ROW",
     "Action",
     "Column",
     "Kind",
@@ -53,3 +54,5 @@ KIND_OF: Mapping[str, Kind] = {
     "action": "text",
 }
 """The types of petsync's columns in a rule. The sheet's other columns have cells."""
+ORIGINAL_ROW = "original_row"
+"""In a workbook of failed rows, the column that names the row from which a row was copied."""

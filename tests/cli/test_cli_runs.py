@@ -165,15 +165,36 @@ def test_an_unknown_run(shell: Shell, box: Sandbox) -> None:
         ["--report", "r.html"],
         ["RUN", "--report", "r.txt"],
         ["RUN", "--results", "r.csv"],
+        ["--failed", "r.xlsx"],
+        ["RUN", "--failed", "r.csv"],
         ["RUN", "--pet", "1", "--results", "r.xlsx"],
     ],
 )
 def test_options_that_make_no_sense(shell: Shell, box: Sandbox, options: list[str]) -> None:
-    """--report and --results need one run and a valid extension."""
+    """--report, --results and --failed need one run and a valid extension."""
     run = _apply(shell, box, "id,name\n1,Max\n")
     done = shell("runs", *[run if each == "RUN" else each for each in options])
     assert done.code == 64
     assert not Path(options[-1]).exists()
+
+
+def test_failed_rows_become_a_workbook_that_plans(shell: Shell, box: Sandbox) -> None:
+    """--failed writes the rows to fix, never over a file, and names the next command."""
+    run = _apply(shell, box, "id,name,status\n1,Max,sold\n,New,solld\n")
+    done = shell("runs", run, "--failed", "fixed.xlsx")
+    assert (done.code, "The 1 row to fix: fixed.xlsx." in done.err) == (0, True)
+    assert "Next: petsync plan fixed.xlsx" in done.err
+    assert "fixed-2.xlsx" in shell("runs", run, "--failed", "fixed.xlsx").err
+    again = shell("plan", "fixed.xlsx", "--exit-code")
+    assert (again.code, "1 row needs fixing" in again.out) == (3, True)
+
+
+def test_a_run_without_failed_rows(shell: Shell, box: Sandbox) -> None:
+    """If no row failed, no workbook is written."""
+    run = _apply(shell, box, "id,name\n1,Max\n")
+    done = shell("runs", run, "--failed", "fixed.xlsx")
+    assert (done.code, "failed: no workbook was written." in done.err) == (0, True)
+    assert not Path("fixed.xlsx").exists()
 
 
 def test_hostile_names_are_harmless(shell: Shell, box: Sandbox) -> None:

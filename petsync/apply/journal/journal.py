@@ -30,6 +30,7 @@ from petsync.apply.journal.rows import (
     pack_plan,
     read_changed_ids,
     read_deleted_ids,
+    read_fixed_rows,
     read_known_ids,
     read_options,
     read_past_run,
@@ -168,6 +169,7 @@ class Journal:
     read_changed_ids = _reads(read_changed_ids)
     read_deleted_ids = _reads(read_deleted_ids)
     read_renumbered = _reads_all(read_renumbered)
+    read_fixed_rows = _reads_all(read_fixed_rows)
     read_reused = _reads_all(read_reused)
     read_removed = _reads_all(read_removed)
 

@@ -68,6 +68,7 @@ from petsync.plan.report import (
     RunResults,
     collect_results,
 )
+from petsync.table.base import SourceRow
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -96,6 +97,7 @@ __all__ = [
     "pack_plan",
     "read_changed_ids",
     "read_deleted_ids",
+    "read_fixed_rows",
     "read_known_ids",
     "read_options",
     "read_past_run",
@@ -578,6 +580,8 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     """
     may_be: tuple[Identity, ...] = ()
     """The pets that a row in conflict may refer to."""
+    fixed_in: str = ""
+    """See `Slot.fixed_in`."""
 
 
 class _Rows(msgspec.Struct, frozen=True):
@@ -593,6 +597,8 @@ class _Rows(msgspec.Struct, frozen=True):
     """The rows with an id that no pet had."""
     categories: dict[int, Category] = {}
     """The entries of `Plan.categories` for rows without an id."""
+    source_rows: dict[int, SourceRow] = {}
+    """See `Plan.source_rows`."""
 
 
 _Place = tuple[str, str]
@@ -671,11 +677,13 @@ def row_payload(plan: Plan) -> bytes:
             action=slot.action,
             open="held" if row in held_rows else "change" if row in updates else "",
             may_be=slot.may_be,
+            fixed_in=slot.fixed_in or "",
         )
         for row, slot in plan.slots.items()
     ]
     seen_at = plan.created if _knows_all_rows(plan) else ""
-    if rows or adds:
+    source_rows = dict(plan.source_rows or {})
+    if rows or adds or source_rows:
         sheet_rows = _Rows(
             tab=plan.tab,
             digest=plan.source_digest,
@@ -686,6 +694,7 @@ def row_payload(plan: Plan) -> bytes:
             categories={
                 row: each for row, each in plan.categories.items() if row in adds or row in slots
             },
+            source_rows=source_rows,
         )
     elif seen_at and plan.source_digest:
         sheet_rows = _Rows(tab=plan.tab, seen=seen_at)
@@ -982,6 +991,31 @@ def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Ren
     }
 
 
+def read_fixed_rows(connection: sqlite3.Connection, store: str) -> dict[int, tuple[SourceRow, ...]]:
+    """Return the pets that runs on the store updated from workbooks of failed rows, by id, each
+    with the rows from which the workbooks' rows were copied, the newest first. Runs that were
+    undone are left out.
+    """
+    found: list[tuple[str, int, SourceRow]] = []
+    undone: set[str] = set()
+    for run, kind, _, undoes, _, payload in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
+        if kind == "undo":
+            undone.add(undoes)
+            continue
+        source_rows = _decode_rows(payload).source_rows
+        updated = _applied_pets(connection, run, "update") if source_rows else set()
+        found += [
+            (run, origin.pet_id, origin)
+            for origin in source_rows.values()
+            if origin.pet_id is not None and origin.pet_id in updated
+        ]
+    fixed: dict[int, tuple[SourceRow, ...]] = {}
+    for run, pet_id, origin in reversed(found):
+        if run not in undone:
+            fixed[pet_id] = (*fixed.get(pet_id, ()), origin)
+    return fixed
+
+
 def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, RemovedPet]:
     """Return the pets that runs, including undos, deleted, by id. A pet is left out if a later run
     added a pet with this id.
@@ -1048,9 +1082,9 @@ def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> tuple[str, 
     for started, other, source, payload in reversed(runs):
         sheet_rows = _decode_rows(payload)
         # The payload has no digest if all rows have ids.
-        if run.is_of(
-            source, sheet_rows.digest or _source_digest(connection, other), sheet_rows.base
-        ):
+        digest = sheet_rows.digest or _source_digest(connection, other)
+        origins = ((o.source, o.digest, o.base) for o in sheet_rows.source_rows.values())
+        if any(run.is_of(*each) for each in ((source, digest, sheet_rows.base), *origins)):
             return started, other
     return None
 
@@ -1090,7 +1124,7 @@ def _iter_records(
             continue
         place = rows.get(row, _Row(row))
         sent = msgspec.structs.replace(_pet_decoder.decode(after), id=None)
-        yield RowRecord(
+        record = RowRecord(
             run_id=run,
             on=on,
             tab=sheet_rows.tab or _tab_of_cell(cell),
@@ -1110,13 +1144,14 @@ def _iter_records(
             seen=origin.seen,
             action=place.action,
         )
+        yield from _iter_at_source(record, sheet_rows.source_rows)
     for each in sheet_rows.rows:
         own, anywhere = ((origin.source, sheet_rows.tab), each.pet_id), (_ANYWHERE, each.pet_id)
         row_pet = each.row_pet or known.get(own) or known.get(anywhere)
         if row_pet is None or (each.pet_id is None and not each.may_be):
             continue
         is_agreed = not each.open or (each.open == "change" and each.pet_id in updated)
-        yield RowRecord(
+        record = RowRecord(
             run_id=each.run or run,
             on=each.on or on,
             tab=sheet_rows.tab,
@@ -1140,8 +1175,36 @@ def _iter_records(
             run_started=origin.started,
             seen=origin.seen,
             action=each.action,
+            fixed_in=each.fixed_in,
         )
+        yield from _iter_at_source(record, {} if each.may_be else sheet_rows.source_rows)
     yield from _iter_unsent_rows(connection, run, on, rows, started, sheet_rows.tab, origin)
+
+
+def _iter_at_source(record: RowRecord, source_rows: Mapping[int, SourceRow]) -> Iterator[RowRecord]:
+    """Yield the record and, if its row was copied from another sheet, before it the same record for
+    that sheet.
+    """
+    origin = source_rows.get(record.row)
+    if origin is not None:
+        yield msgspec.structs.replace(
+            record,
+            source=origin.source,
+            tab=origin.tab,
+            digest=origin.digest,
+            base=origin.base,
+            row=origin.row,
+            above=origin.above,
+            below=origin.below,
+            action=origin.action,
+            row_pet=origin.row_pet or record.row_pet,
+            # A blocked row had no values on which both sides could agree.
+            agreed=None if origin.row_pet else Pet(),
+            category=None,
+            seen="",
+            fixed_in=record.source,
+        )
+    yield record
 
 
 def _iter_unsent_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -42,7 +42,16 @@ from petsync.workbook import (
     style_header,
 )
 
-__all__ = ["LISTS", "OWN_RULE", "SPARE", "height_of", "hide_lines", "name_base", "workbook_bytes"]
+__all__ = [
+    "LISTS",
+    "OWN_RULE",
+    "SPARE",
+    "height_of",
+    "hide_lines",
+    "lay_out_texts",
+    "name_base",
+    "workbook_bytes",
+]
 
 
 # Drop-downs that suggest values; users can still type any other value that petsync accepts.
@@ -175,15 +184,20 @@ later.
 
 def _lay_out(sheet: Worksheet, contents: Contents) -> list[CellStyle]:
     """Format the header and the columns, and return the style of each column's cells."""
-    style_header(sheet, OUT, height=24, indent=1)
+    styles = lay_out_texts(sheet, contents.by_name)
+    sheet.auto_filter.ref = f"A1:{_last()}{contents.rows + 1}"
+    _colour(sheet, contents.rows + 1 + SPARE)
+    return styles
+
+
+def lay_out_texts(sheet: Worksheet, columns: Mapping[str, Sequence[str]]) -> list[CellStyle]:
+    """Format the header and any columns of texts, and return the style of each column's cells."""
+    style_header(sheet, columns, height=24, indent=1)
     styles = [
-        _style_column(sheet, n, name, texts)
-        for n, (name, texts) in enumerate(contents.by_name.items())
+        _style_column(sheet, n, name, texts) for n, (name, texts) in enumerate(columns.items())
     ]
     sheet.delete_rows(2)
     sheet.sheet_properties.tabColor = ACCENT
-    sheet.auto_filter.ref = f"A1:{_last()}{contents.rows + 1}"
-    _colour(sheet, contents.rows + 1 + SPARE)
     return styles
 
 

@@ -1,0 +1,79 @@
+"""The failed rows of a run, as a workbook to fix and send again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from petsync.errors import PlanError
+from petsync.plan.change import Conflict
+from petsync.plan.plan import both_sides
+from petsync.plan.report import Report
+from petsync.report.words import capital, describe_cause
+from petsync.sheets.failed import FAILED, Advice, FailedRows, write_failed_rows
+from petsync.store.runs import Outputs
+from petsync.table.sheet import Sheet
+
+__all__ = ["save_failed_rows"]
+
+
+def save_failed_rows(
+    outputs: Outputs, report: Report, path: str | Path, statuses: tuple[str, ...]
+) -> FailedRows:
+    """Write the rows of the run that failed, that conflict or that need fixing into a workbook.
+
+    Raises PlanError if the run is an undo, or if its sheet is missing or was changed since the run,
+    and SheetError as `write_failed_rows` does.
+    """
+    plan = report.plan
+    if plan.undoes:
+        raise PlanError(
+            f"run {report.run_id} is an undo, which has no rows of a sheet",
+            hint=f"`petsync undo {plan.undoes}` shows what is left to undo.",
+        )
+    found = outputs.sheet_of_run(report, statuses)
+    if found is None:
+        raise PlanError(
+            f"{plan.source} is missing, or was changed since run {report.run_id}",
+            hint="Restore the file, or plan the sheet as it is now: the plan has what is still to "
+            "be done.",
+        )
+    sheet, report = found
+    return write_failed_rows(sheet, report, path, _advice_of(report, sheet), statuses=statuses)
+
+
+def _advice_of(report: Report, sheet: Sheet) -> Mapping[int, Sequence[Advice]]:
+    """Return the comments of each row, in the words of the report."""
+    found: dict[int, list[Advice]] = defaultdict(list)
+    for finding in sheet.problems:
+        if finding.severity == "error":
+            advice = Advice(finding.column, finding.rule, finding.problem, finding.suggestion)
+            found[finding.row].append(advice)
+    for conflict in report.plan.open_conflicts:
+        if conflict.row is not None:
+            found[conflict.row] += _advice_on_conflict(conflict, sheet)
+    for result in report.results:
+        is_of_plan = result.kind == "none"
+        if result.row is None or result.outcome not in FAILED or is_of_plan:
+            continue
+        words = describe_cause(result.outcome, result.cause, report.run_id)
+        problem = capital(result.message or words.title)
+        column = _find_column(sheet, result.row, result.source)
+        found[result.row].append(Advice(column, result.cause or "failed", problem, words.cure))
+    return found
+
+
+def _advice_on_conflict(conflict: Conflict, sheet: Sheet) -> Iterator[Advice]:
+    for clash in conflict.clashes:
+        problem = f"Sheet and store both changed this since the export: {both_sides(clash)}."
+        yield Advice(clash.column, conflict.rule, problem, conflict.suggestion)
+    if not conflict.clashes and conflict.row is not None:
+        problem = f"{capital(conflict.subject)} {conflict.problem}."
+        column = _find_column(sheet, conflict.row, conflict.source)
+        yield Advice(column, conflict.rule, problem, conflict.suggestion)
+
+
+def _find_column(sheet: Sheet, row: int, address: str) -> str:
+    """Return the name of the column of a cell; "" if the address is that of a whole row."""
+    return next((name for name in sheet.columns if sheet.address(row, name) == address), "")
