@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         write_sheet,
     )
     from petsync.store import Store, connect, demo
+    from petsync.store.differences import diff
     from petsync.table.frame import frame_from_pets, pets_from_frame
 
 
@@ -47,6 +48,7 @@ __all__ = [
     "auth",
     "connect",
     "demo",
+    "diff",
     "errors",
     "frame_from_pets",
     "load_plan",
@@ -101,6 +103,7 @@ _HOMES = {
         "connect",
         "demo",
     ),
+    "petsync.store.differences": ("diff",),
     "petsync.table.frame": (
         "frame_from_pets",
         "pets_from_frame",

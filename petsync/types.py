@@ -14,6 +14,7 @@ from petsync.plan.change import (
     Snapshot,
     Update,
 )
+from petsync.plan.differences import Differences, RowDifference
 from petsync.plan.explain import Explanation
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan, Summary
@@ -45,6 +46,7 @@ __all__ = [
     "Correction",
     "Coverage",
     "Delete",
+    "Differences",
     "Explanation",
     "FailedLookup",
     "FailedRows",
@@ -59,6 +61,7 @@ __all__ = [
     "Rehearsal",
     "Report",
     "Result",
+    "RowDifference",
     "RuleResult",
     "Sheet",
     "SheetRule",

@@ -10,6 +10,7 @@ WORDS = {
     "deploy/cron.md": "crontab",
     "deploy/index.md": "schedule scheduler nightly cron",
     "deploy/release.md": "publish sbom",
+    "diff.md": "compare comparison difference merge",
     "findings.md": "duplicate duplicates mistake zeros dates validation",
     "forms.md": "gui browser jupyter mouse",
     "history.md": "audit who log report",

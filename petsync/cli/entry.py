@@ -53,7 +53,7 @@ Instead of options:
 
 \b
 Exit codes:
-  0 done or in sync      1 error               2 changes pending
+  0 done or in sync      1 error               2 changes or differences
   3 some rows failed     4 guard refused       5 conflicts or stale
   6 locked               7 interrupted         64 usage
   130 interrupted, and nothing was sent
@@ -65,6 +65,7 @@ _PLACES = {
     "export": "petsync.cli.plan:export_command",
     "check": "petsync.cli.plan:check_command",
     "plan": "petsync.cli.plan:plan_command",
+    "diff": "petsync.cli.diff:command",
     "rehearse": "petsync.cli.plan:rehearse_command",
     "apply": "petsync.cli.run:apply_command",
     "resume": "petsync.cli.run:resume_command",

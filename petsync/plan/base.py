@@ -64,6 +64,7 @@ __all__ = [
     "compare_rows",
     "continue_base",
     "find_changed_units",
+    "find_different_units",
     "find_remembered",
     "find_shared_pets",
     "is_empty",
@@ -371,7 +372,7 @@ class RowComparison:
         if not any(mask.any() for mask in blank.values()):
             return {}
         at = np.flatnonzero(match.any_unit(blank))
-        different = _find_different_units(frame, before[at], snapshot.rows, places[at])
+        different = find_different_units(frame, before[at], snapshot.rows, places[at])
         found: dict[int, tuple[Unit, ...]] = {}
         for unit, mask in blank.items():
             for n in at[different[unit] & mask[at]].tolist():
@@ -415,7 +416,7 @@ class RowComparison:
         sheet_frame = old.sheet_rows
         places = match.positions(sheet_frame["id"].array, base.rows)
         at = np.flatnonzero(places >= 0)
-        masks = _find_different_units(sheet_frame, at, base.rows, places[at])
+        masks = find_different_units(sheet_frame, at, base.rows, places[at])
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
         some = at[np.logical_or.reduce([masks[unit] for unit in units])]
         return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
@@ -431,7 +432,7 @@ class RowComparison:
         return select(frame, np.array(keep, dtype=bool))
 
 
-def _find_different_units(
+def find_different_units(
     one: pd.DataFrame, at: match.Positions, other: pd.DataFrame, places: match.Positions
 ) -> dict[Unit, match.Mask]:
     """Return, by unit, a mask of the pets that differ; a value also differs from a missing
@@ -1292,7 +1293,7 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
     at = np.flatnonzero(places >= 0)
     ids = plain_values(frame["id"].array.take(at))
     found: dict[int, tuple[Unit, ...]] = {}
-    for unit, mask in _find_different_units(frame, at, newer_frame, places[at]).items():
+    for unit, mask in find_different_units(frame, at, newer_frame, places[at]).items():
         for n in np.flatnonzero(mask):
             found[ids[n]] = (*found.get(ids[n], ()), unit)
     return found

@@ -88,6 +88,7 @@ __all__ = [
     "ShiftedColumns",
     "appearance",
     "base_of",
+    "blocked_row",
     "compare",
     "describe_exchanged",
     "describe_namesakes",
@@ -2299,10 +2300,10 @@ def _order(change: Change) -> int:
 def _collect_blocked_rows(sheet: Sheet, sides: Alignment) -> tuple[Blocked, ...]:
     errors = sheet.errors_by_row
     names = sides.names(sheet.blocked_pets.values())
-    return tuple(_blocked_row(sheet, row, errors[row], names) for row in sheet.blocked)
+    return tuple(blocked_row(sheet, row, errors[row], names) for row in sheet.blocked)
 
 
-def _blocked_row(
+def blocked_row(
     sheet: Sheet, row: int, errors: Sequence[Finding], names: Mapping[int, str]
 ) -> Blocked:
     """Return the blocked row at its first error's address, with all errors and the advice."""

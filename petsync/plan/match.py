@@ -266,7 +266,7 @@ def _compare_numbers() -> _Comparison:
 
 def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
     def differs(one: Any, other: Any) -> bool:
-        return isinstance(one, list) and one != other and not same(one, other)
+        return isinstance(one, list) and one != other and not same(one, other or ())
 
     def mask(cells: _Array, at: Positions, old: _Array, places: Positions) -> Mask:
         left, right = _items(cells), _items(old)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from petsync._display import as_html, as_text
 from petsync.models import Account
 from petsync.plan.change import Snapshot
+from petsync.plan.differences import Differences
 from petsync.plan.explain import Explanation, Explanations
 from petsync.plan.plan import Plan, Summary
 from petsync.plan.rehearsal import Rehearsal
@@ -53,6 +54,7 @@ class _View(NamedTuple):
 
 _VIEWS: dict[type[Any], _View] = {
     Account: _View("account", "account_view"),
+    Differences: _View("diff", "diff_view"),
     Explanation: _View("explain", "explanation_view"),
     Explanations: _View("explain", "explanations_view"),
     Plan: _View("plan", "plan_view"),

@@ -9,6 +9,7 @@ import msgspec
 import pandas as pd
 
 from petsync.plan.change import describe_limits
+from petsync.plan.differences import Differences
 from petsync.plan.explain import Explanation
 from petsync.plan.plan import Plan
 from petsync.plan.rehearsal import Rehearsal
@@ -21,6 +22,7 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "FORMAT",
+    "diff_json",
     "explanations_json",
     "findings_json",
     "rehearsal_json",
@@ -74,6 +76,14 @@ def report_values(report: Report) -> dict[str, Any]:
         ],
         "results": tuple(report.results),
     }
+
+
+def diff_json(found: Differences) -> bytes:
+    """Return the differences as one JSON object, with the fields of `Differences`, and `counts` and
+    `exit_code`. Each item of `rows` has the fields of `RowDifference`.
+    """
+    values = msgspec.structs.asdict(found)
+    return _json_report({**values, "counts": found.counts, "exit_code": found.exit_code})
 
 
 def findings_json(sheet: Sheet) -> bytes:

@@ -41,6 +41,8 @@ __all__ = [
     "record_text",
     "records",
     "summary_rows",
+    "value_of",
+    "values_of",
 ]
 
 
@@ -273,6 +275,26 @@ def _shorten(text: str) -> str:
     short = shorten(text, _MAX_CELLS)
     most = _MAX_CHARACTERS // 2
     return short if len(short) <= _MAX_CHARACTERS else f"{short[:most]}...{short[-most:]}"
+
+
+def value_of(column: Column, text: str) -> Value:
+    """Return the text of a cell as the value of a field."""
+    if column in ("tags", "photo_urls"):
+        return tuple(map(_shorten, items(column, text))) if text else ()
+    return _text_value(text)
+
+
+def values_of(column: Column, before: str, after: str) -> tuple[Value, Value]:
+    """Return the texts of a cell as two values of a field: the added and the removed items of a
+    list, else the texts before and after.
+    """
+    if column not in ("tags", "photo_urls"):
+        return _pair(before, after)
+    old, new = ([*items(column, text)] if text else [] for text in (before, after))
+    removed, added = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    if removed or added:
+        return _items_value(added), _items_value(removed)
+    return _text_value("\n".join(old)), _text_value("\n".join(new))
 
 
 def _unit(column: Column) -> int:

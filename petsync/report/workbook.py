@@ -21,6 +21,7 @@ from rich.cells import cell_len
 from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.plan.change import Change, Clash, Conflict, Delete
+from petsync.plan.differences import Differences
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Report, Result
 from petsync.report import words
@@ -49,7 +50,7 @@ from petsync.workbook import (
     style_header,
 )
 
-__all__ = ["LINE_HEIGHT", "Tab", "plan_workbook", "report_workbook", "write"]
+__all__ = ["LINE_HEIGHT", "Tab", "diff_workbook", "plan_workbook", "report_workbook", "write"]
 
 
 # Values as cells, and the heights that they need.
@@ -299,6 +300,28 @@ def plan_workbook(plan: Plan, path: Path) -> None:
     )
 
 
+def diff_workbook(found: Differences, path: Path) -> None:
+    """Write the differences: a summary, a row for each different cell, and the rows that could not
+    be compared.
+
+    The file is written completely or not at all. Raises SheetError if it cannot be written.
+    """
+    cells = {"Kind": 9, "Id": 21, "Pet": 26, "Column": 12, "A": 36, "B": 36}
+    base = {"Base": 30} if found.base else {}
+    where = {"Where in A": 14, "Where in B": 14}
+    blocked = {"File": 20, "Row": 10, "Where": 18, "Id": 21, "Problem": 90}
+    colours = {kind: _COLOURS[change] for kind, change in _KIND_COLOURS.items()}
+    write(
+        path,
+        [
+            Tab("Summary", _FACTS, _diff_facts(found)),
+            Tab("Differences", {**cells, **base, **where}, _cell_rows(found), colours, "ABC"),
+            Tab("Not compared", blocked, _uncompared_rows(found)),
+            Tab("Notes", {"Note": 120}, ([note] for note in found.notes)),
+        ],
+    )
+
+
 def report_workbook(report: Report, path: Path) -> None:
     """Write the report: a summary with the causes, and a row for each change, conflict and blocked
     row; those that need attention come first.
@@ -337,6 +360,44 @@ def _plan_facts(plan: Plan) -> Iterator[Sequence[Value]]:
     yield "who wins", "", words.describe_winner(plan)
     yield from summary_rows(summary)
     yield "fingerprint", "", plan.fingerprint
+
+
+_KIND_COLOURS = {
+    "differs": "update",
+    "only-a": "delete",
+    "only-b": "add",
+    "a": "update",
+    "b": "update",
+    "conflict": "conflict",
+}
+
+
+def _diff_facts(found: Differences) -> Iterator[Sequence[Value]]:
+    yield "A", found.rows_a, found.a
+    yield "B", found.rows_b, found.b
+    if found.base:
+        yield "base", "", found.base
+    yield "equal", found.equal, "rows"
+    if found.same:
+        yield "same", found.same, "rows that both changed in the same way"
+    yield from ((kind, number, "rows") for kind, number in found.counts.items())
+    blocked = len(found.blocked_a) + len(found.blocked_b)
+    yield "not compared", blocked, "rows with errors" if blocked else ""
+
+
+def _cell_rows(found: Differences) -> Iterator[Sequence[Value]]:
+    for row in found.rows:
+        head = (row.kind, _id(row.pet_id), row.name)
+        for column, (a, b, base) in row.cells():
+            before, after = compare_texts(a, b)
+            sides = _mark_value(before, "removed"), _mark_value(after, "added")
+            yield *head, column, *sides, *([base] if found.base else []), row.where_a, row.where_b
+
+
+def _uncompared_rows(found: Differences) -> Iterator[Sequence[Value]]:
+    for side, rows in ((found.a, found.blocked_a), (found.b, found.blocked_b)):
+        for row in rows:
+            yield side, row.row, row.source, _id(row.pet_id), row.problem
 
 
 def _verdict(plan: Plan) -> Iterator[Sequence[Value]]:

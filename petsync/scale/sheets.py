@@ -201,6 +201,19 @@ class SheetFiles(ABC):
     def read(self, rest: Rest) -> Sheet:
         """Return the sheet of some rows."""
 
+    def read_all(self) -> Sheet:
+        """Return the sheet of all rows, in memory."""
+        tables, odd = [self.schema.empty_table()], dict[int, OddCells]()
+        for number, path in enumerate(self.files):
+            start = place = number * FILE_ROWS
+            for batch in self.iter_batches(path):
+                table = _add_columns(batch, start, place)
+                tables.append(table.select(self.schema.names).cast(self.schema))
+                odd |= {start + row: each for row, each in batch.odd.items()}
+                place += len(batch.rows)
+        rows = pa.concat_tables(tables)
+        return self.read(Rest(rows=rows, odd=odd, statuses=frozenset(), base=None))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the files in addresses; () if the source is a single file."""

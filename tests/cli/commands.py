@@ -24,6 +24,7 @@ COMMANDS = (
     "export",
     "check",
     "plan",
+    "diff",
     "rehearse",
     "apply",
     "resume",

@@ -1,0 +1,210 @@
+"""The views of the differences between two tables."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from petsync.plan.change import Blocked
+from petsync.plan.differences import DifferenceKind, Differences, RowDifference
+from petsync.report import words
+from petsync.report.document import (
+    UNITS,
+    Block,
+    Column,
+    Details,
+    Document,
+    Facts,
+    Field,
+    MappedRecords,
+    Note,
+    Record,
+    Records,
+    Row,
+    RowKind,
+    Summary,
+    Table,
+    fold_limit,
+)
+from petsync.report.plan import NOTE_KINDS, of_note, record_text, value_of, values_of
+from petsync.report.words import first, number
+
+__all__ = ["diff_page_view", "diff_title", "diff_view", "kind_titles"]
+
+
+_ORDER: tuple[DifferenceKind, ...] = ("conflict", "differs", "only-a", "only-b", "a", "b")
+_MARKS: dict[DifferenceKind, words.Mark] = {
+    "conflict": "conflict",
+    "differs": "update",
+    "only-a": "delete",
+    "only-b": "add",
+    "a": "update",
+    "b": "update",
+}
+_BLOCKED = "blocked"
+_MAX_OPEN = 20
+
+
+def diff_view(found: Differences, *, limit: int | None = 20) -> Document:
+    """Return the differences with the first `limit` rows of each kind; None shows all rows."""
+    return Document("", _blocks(found, limit))
+
+
+def diff_page_view(found: Differences) -> Document:
+    """Return the differences with every row, for a page."""
+    return Document("petsync diff", _page_blocks(found))
+
+
+def diff_title(found: Differences) -> str:
+    """Return the title of the page."""
+    return f"{found.a} and {found.b}"
+
+
+def kind_titles(found: Differences) -> dict[str, str]:
+    """Return the title of each kind, in their order."""
+    return {
+        "conflict": "Conflict",
+        "differs": "Differs",
+        "only-a": f"Only in {found.a}",
+        "only-b": f"Only in {found.b}",
+        "a": f"Changed in {found.a}",
+        "b": f"Changed in {found.b}",
+        _BLOCKED: "Not compared",
+    }
+
+
+def _kinds(found: Differences) -> list[RowKind]:
+    titles = kind_titles(found)
+    kinds = [RowKind(kind, titles[kind], _MARKS[kind]) for kind in _ORDER]
+    return [*kinds, RowKind(_BLOCKED, titles[_BLOCKED], "blocked")]
+
+
+def _blocks(found: Differences, limit: int | None) -> Iterator[Block]:
+    yield _summary(found)
+    yield Facts([*_facts(found)])
+    kinds, by_kind = _kinds(found), defaultdict[str, list[RowDifference]](list)
+    for row in found.rows:
+        by_kind[row.kind].append(row)
+    more = 0
+    for kind in _ORDER:
+        rows = by_kind[kind]
+        listing = first(rows, limit)
+        more += listing.more
+        title = f"{kind_titles(found)[kind]}: {words.count(len(rows), 'row')}"
+        records = Records(MappedRecords(listing.shown, _record), kinds, listing.more)
+        yield from _part(title, records, len(rows), limit, is_urgent=kind == "conflict")
+    blocked = _blocked(found)
+    shown = first(blocked, limit)
+    records = Records(MappedRecords(shown.shown, _record_of_blocked), kinds, shown.more)
+    title = f"Not compared, because of errors: {words.count(len(blocked), 'row')}"
+    yield from _part(title, records, len(blocked), limit)
+    yield from _notes(found)
+    if more or shown.more:
+        yield Note("To see all of them: `--limit 0`, or `-o diff.html`.", "quiet")
+
+
+def _part(
+    title: str, records: Records, total: int, limit: int | None, *, is_urgent: bool = False
+) -> Iterator[Details]:
+    if total:
+        is_open = total <= (fold_limit(None) if limit is None else _MAX_OPEN)
+        yield Details(title, [records], is_open=is_open, is_urgent=is_urgent)
+
+
+def _notes(found: Differences) -> Iterator[Details]:
+    if found.notes:
+        records = Records(MappedRecords(found.notes, of_note), NOTE_KINDS)
+        yield Details(words.count(len(found.notes), "note"), [records])
+
+
+def _page_blocks(found: Differences) -> Iterator[Block]:
+    yield _summary(found)
+    counts = Counter[str](row.kind for row in found.rows)
+    counts[_BLOCKED] = len(_blocked(found))
+    tiles = [
+        Row((kind.title, number(counts[kind.name])), kind.mark, "", kind.name)
+        for kind in _kinds(found)
+        if counts.get(kind.name)
+    ]
+    if tiles:
+        yield Table((Column("What", "head"), Column("Rows", "number")), tiles, "totals")
+    yield Facts([*_facts(found)])
+    yield from _notes(found)
+    records = [*map(_record, found.rows), *map(_record_of_blocked, _blocked(found))]
+    if records:
+        yield Records(records, _kinds(found), has_tools=True)
+
+
+def _summary(found: Differences) -> Summary:
+    blocked = len(_blocked(found))
+    counts, titles = found.counts, kind_titles(found)
+    parts = [
+        f"{number(counts[kind])} {titles[kind][:1].lower()}{titles[kind][1:]}"
+        for kind in _ORDER
+        if counts.get(kind)
+    ]
+    if not parts:
+        parts = ["no differences"]
+    parts += [f"{number(blocked)} not compared"] if blocked else []
+    parts += [f"{number(found.same)} changed in the same way"] if found.same else []
+    mark: words.Mark | None = "update" if found.rows else "blocked" if blocked else None
+    return Summary(f"{words.capital(', '.join(parts))}; {number(found.equal)} equal.", mark)
+
+
+def _facts(found: Differences) -> Iterator[tuple[str, str]]:
+    yield "A", f"{found.a} ({words.count(found.rows_a, 'row')})"
+    yield "B", f"{found.b} ({words.count(found.rows_b, 'row')})"
+    if found.base:
+        yield "base", found.base
+
+
+def _blocked(found: Differences) -> Sequence[tuple[str, Blocked]]:
+    return [
+        *((found.a, each) for each in found.blocked_a),
+        *((found.b, each) for each in found.blocked_b),
+    ]
+
+
+def _record(row: RowDifference) -> Record:
+    is_one_sided = row.kind in ("only-a", "only-b")
+    fields: list[Field] = []
+    for n, column in enumerate(UNITS):
+        sides = row.values.get(column)
+        if sides is not None and not is_one_sided:
+            fields.append((n, *values_of(column, *sides)))
+        elif sides is not None and column != "name":
+            fields.append((n, value_of(column, sides[row.kind == "only-b"])))
+    others = [
+        f"{column}: {_describe(sides, is_one_sided=is_one_sided)}"
+        for column, sides in row.values.items()
+        if column not in UNITS
+    ]
+    if row.base:
+        base = ", ".join(f"{column} {text!r}" for column, text in row.base.items())
+        others.append(f"In the base: {base}.")
+    where = " / ".join(dict.fromkeys(filter(None, (row.where_a, row.where_b))))
+    return Record(
+        _ORDER.index(row.kind),
+        "" if row.pet_id is None else str(row.pet_id),
+        record_text(row.name or ("(no name)" if row.pet_id is None else "")),
+        record_text(where),
+        tuple(fields),
+        record_text("; ".join(others)),
+    )
+
+
+def _describe(sides: tuple[str, str], *, is_one_sided: bool) -> str:
+    if is_one_sided:
+        return next(filter(None, sides), "")
+    return " -> ".join(text or words.EMPTY for text in sides)
+
+
+def _record_of_blocked(each: tuple[str, Blocked]) -> Record:
+    side, row = each
+    return Record(
+        len(_ORDER),
+        "" if row.pet_id is None else str(row.pet_id),
+        record_text(side),
+        record_text(row.source),
+        message=record_text(row.problem),
+    )

@@ -1,0 +1,242 @@
+"""diff: the differences between two sheets, snapshots, folders or plans, without a store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Unpack
+
+import pandas as pd
+
+from petsync._display import count, type_name
+from petsync._files import is_address, is_in_parts
+from petsync._options import reject_unknown, show_keywords
+from petsync._sync import no_collection
+from petsync.apply.planfile import is_plan_file, load_plan
+from petsync.errors import ResponseError, SheetError
+from petsync.models import Pet
+from petsync.plan.change import Snapshot
+from petsync.plan.compare import blocked_row
+from petsync.plan.differences import Differences, Side, find_differences
+from petsync.plan.options import PlanOptions
+from petsync.plan.plan import Plan
+from petsync.scale.sheets import SheetFiles
+from petsync.sheets.headers import ACTION, own_results
+from petsync.sheets.read import read_file, sheet_from_frame
+from petsync.table.arrow import PetTable, rows_from_pets
+from petsync.table.columns import CLEARED, COLUMNS, Column
+from petsync.table.decode import table_from_json
+from petsync.table.frame import has_action, unique_texts
+from petsync.table.options import ReadKeywords, ReadOptions
+from petsync.table.sheet import Finding, Sheet
+
+__all__ = ["Comparable", "diff"]
+
+
+Comparable = Sheet | Snapshot | Plan | pd.DataFrame | str | Path
+"""What can be compared; a path is that of a sheet, an export, a folder or a saved plan."""
+_CHANGE = "change"
+_LISTS = (".jsonl",)
+
+
+@show_keywords(ReadKeywords)
+def diff(
+    a: Comparable,
+    b: Comparable,
+    base: Comparable | None = None,
+    *,
+    match_on: Column | Iterable[Column] = (),
+    **options: Unpack[ReadKeywords],
+) -> Differences:
+    """Return the differences between two tables of pets, which show themselves in a notebook. Needs
+    no store, and changes nothing.
+
+    Each side is a Sheet, a Snapshot, a Plan, a DataFrame, or the path of a sheet, of an export
+    (`.json`, `.jsonl` and `.parquet` too), of a folder or pattern of such files, or of a saved
+    plan. With a `base`, the result has the changes of A, the changes of B, and their conflicts.
+
+    Rows are paired by their ids. A row without an id is paired with a row of the same values, else
+    with the only row of the same name, or of the same values in the columns `match_on`. Values are
+    compared as in a plan, except that a blank cell differs from a filled one; the sheets' own
+    columns and actions are compared as texts. Any status is valid. Rows with an error are not
+    compared, and listed. Columns that one side lacks are named in `notes`.
+
+    A plan is compared by what it would write: two plans by their changes, a plan and another table
+    only by the pets that the plan is about.
+
+    `mapping` maps headers that at least one side must have. Raises SheetError or PlanError if a
+    side cannot be read, and TypeError for another type.
+    """
+    reject_unknown(options, "diff", ReadKeywords)
+    on = PlanOptions(match_on=match_on).match_on  # type: ignore[arg-type]
+    mapping = dict(options.pop("mapping", None) or {})
+    given = ReadOptions.of({**options, "defaults": mapping})
+    values = [a, b] if base is None else [a, b, base]
+    with no_collection():
+        with ThreadPoolExecutor(len(values)) as pool:
+            # Most of the time, Arrow reads, which other threads do not wait for.
+            read = _with_statuses([*pool.map(partial(_read, options=given), values)])
+        _must_have_headers(mapping, read)
+        if base is None and (equal := _find_equal_files(read)) is not None:
+            return equal
+        are_plans = all(isinstance(each, Plan) for each in read)
+        names = _names(values, read)
+        sides = [_side(each, name, are_plans) for each, name in zip(read, names, strict=True)]
+        return find_differences(*sides, match_on=on)
+
+
+_Read = Sheet | Plan | Snapshot | PetTable
+
+
+def _read(value: object, options: ReadOptions) -> _Read:
+    if isinstance(value, Sheet):
+        return value.as_edited()
+    if isinstance(value, Plan | Snapshot):
+        return value
+    if isinstance(value, pd.DataFrame):
+        return sheet_from_frame(value, defaults=options.defaults, statuses=options.statuses)
+    if isinstance(value, str | Path):
+        return _read_path(value, options)
+    raise TypeError(
+        f"{type_name(value)} cannot be compared; pass a path, a DataFrame, a Sheet, a Snapshot or "
+        "a Plan (of a store: store.snapshot())"
+    )
+
+
+def _read_path(path: str | Path, options: ReadOptions) -> _Read:
+    if is_address(path):
+        raise SheetError(
+            f"{path} is an address, which cannot be compared", hint="Download the files first."
+        )
+    path = Path(path)
+    if path.suffix.casefold() == ".json" and path.is_file():
+        body = path.read_bytes()
+        if body.lstrip()[:1] == b"[":
+            return _pets_from(path, body)
+    if is_plan_file(path):
+        return load_plan(path)
+    if is_in_parts(path) or path.suffix.casefold() in _LISTS:
+        return SheetFiles.find(path, options).read_all()
+    return read_file(path, options)
+
+
+def _pets_from(path: Path, body: bytes) -> PetTable:
+    try:
+        return PetTable(table_from_json(body))
+    except ResponseError as error:
+        raise SheetError(f"{path}: {error.message}", hint="Export it again.") from None
+
+
+def _with_statuses(read: Sequence[_Read]) -> list[_Read]:
+    """Return the sides, with every status of any side as a known one."""
+    known = {
+        finding.value.strip()
+        for each in read
+        if isinstance(each, Sheet)
+        for finding in each.problems
+        if finding.rule == "unknown-status"
+    }
+    for each in read:
+        if not isinstance(each, Plan):
+            known.update(unique_texts(each.rows, "status") if "status" in each.rows else ())
+    return [each.with_statuses(known) if isinstance(each, Sheet) else each for each in read]
+
+
+def _must_have_headers(mapping: dict[str, str], read: Sequence[_Read]) -> None:
+    """Raise SheetError if no side has one of the headers."""
+    there = {header for each in read if isinstance(each, Sheet) for header in each.mapping}
+    lacking = [header for header in mapping if header not in there]
+    if lacking:
+        raise SheetError(
+            f"no side has the header {lacking[0]!r}",
+            hint="Correct the mapping, or leave it out.",
+        )
+
+
+def _find_equal_files(read: Sequence[_Read]) -> Differences | None:
+    """Return the result for two files with the same bytes; None for any others."""
+    a, b = read
+    if not (isinstance(a, Sheet) and isinstance(b, Sheet)):
+        return None
+    if not a.digest or a.digest != b.digest or (a.tab, a.corrections) != (b.tab, b.corrections):
+        return None
+    rows = len(a.rows) + len(a.blocked)
+    return Differences(a=a.source, b=b.source, rows_a=rows, rows_b=rows, equal=rows)
+
+
+def _names(values: Sequence[object], read: Sequence[_Read]) -> list[str]:
+    """Return a name for each side: the name of its file or, if they are not unique, its path."""
+    letters = ("A", "B", "the base")
+    paths = [str(each) if isinstance(each, str | Path) else "" for each in values]
+    paths = [
+        path or (each.source if isinstance(each, Sheet) and not each.is_table else "")
+        for path, each in zip(paths, read, strict=True)
+    ]
+    short = [Path(path).name for path in paths]
+    names = short if len({*short}) == len(short) else paths
+    return [
+        name or (each.source if isinstance(each, Snapshot) else letter)
+        for name, each, letter in zip(names, read, letters, strict=False)
+    ]
+
+
+def _side(value: _Read, name: str, are_plans: bool) -> Side:
+    if isinstance(value, Plan):
+        return _side_of_plan(value, name, are_plans)
+    if isinstance(value, Sheet):
+        return _side_of_sheet(value, name)
+    frame = value.rows
+    notes = []
+    if isinstance(value, Snapshot) and value.coverage.failed:
+        failed = ", ".join(each.query for each in value.coverage.failed)
+        notes.append(f"{name}: the pets of the status {failed} could not be listed.")
+    return Side(name=name, frame=frame[[*COLUMNS]], notes=tuple(notes))
+
+
+def _side_of_sheet(sheet: Sheet, name: str) -> Side:
+    rows = sheet.rows
+    frame = rows[[column for column in COLUMNS if column in rows]]
+    if "category" in frame:
+        category = frame["category"]
+        frame = frame.assign(category=category.mask(category == CLEARED))
+    others = sheet.others.drop(columns=[*own_results(sheet.others.columns)])
+    if ACTION in sheet.columns:
+        others = others.assign(action=rows[ACTION].mask(has_action(rows, "merge"), ""))
+    errors: dict[int, list[Finding]] = defaultdict(list)
+    for finding in sheet.problems:
+        if finding.severity == "error":
+            errors[finding.row].append(finding)
+    blocked = tuple(blocked_row(sheet, row, errors[row], {}) for row in sheet.blocked)
+    return Side(
+        name=name,
+        frame=frame,
+        others=others,
+        address=partial(sheet.address, column=""),
+        blocked=blocked,
+    )
+
+
+def _side_of_plan(plan: Plan, name: str, are_plans: bool) -> Side:
+    """Return the pets as the plan would leave them. If all sides are plans, a delete is a row, too,
+    and the kind of the change is a column.
+    """
+    changes = [each for each in plan.changes if are_plans or each.after is not None]
+    pets = [each.after or each.before or Pet() for each in changes]
+    frame = rows_from_pets(pets)[[*COLUMNS]]
+    kinds = pd.DataFrame({_CHANGE: [each.kind for each in changes]}, index=frame.index)
+    notes = []
+    if plan.conflicts:
+        notes.append(f"{name}: {count(len(plan.conflicts), 'conflict')} of the plan: left out.")
+    ids = frozenset(each.pet_id for each in plan.changes if each.pet_id is not None)
+    return Side(
+        name=name,
+        frame=frame,
+        others=kinds if are_plans else pd.DataFrame(index=frame.index),
+        address=lambda at: changes[at].source,
+        blocked=plan.blocked,
+        scope=None if are_plans else ids,
+        notes=tuple(notes),
+    )

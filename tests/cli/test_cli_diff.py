@@ -1,0 +1,74 @@
+"""petsync diff: the differences between two files, or a file and the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import Shell, shop, to
+
+from petsync.sandbox import Sandbox
+
+
+@pytest.fixture(autouse=True)
+def _files(shell: Shell) -> None:
+    """Write two files into the current folder of the shell."""
+    Path("a.csv").write_text("id,name,status\n1,Rex,sold\n2,Mia,sold\n", "utf-8")
+    Path("b.csv").write_text("id,name,status\n1,Max,sold\n", "utf-8")
+
+
+def test_differences_end_with_2_and_their_absence_with_0(shell: Shell) -> None:
+    """The exit code tells a script; the text names both files, and no command changes a store."""
+    done = shell("diff", "a.csv", "b.csv")
+    assert done.code == 2
+    assert "1 differs, 1 only in a.csv; 0 equal." in done.out
+    assert "name: Rex -> Max" in done.out
+    assert "petsync apply" not in done.out + done.err
+    assert shell("diff", "a.csv", "a.csv").code == 0
+
+
+def test_each_format_is_printed_or_saved(shell: Shell) -> None:
+    """JSON, HTML and Markdown go to standard output, and every format to a file."""
+    assert [row["kind"] for row in shell("diff", "a.csv", "b.csv", "--json").json["rows"]] == [
+        "differs",
+        "only-a",
+    ]
+    assert "Only in `a.csv`" in shell("diff", "a.csv", "b.csv", "--format", "md").out
+    names = ["d.html", "d.xlsx", "d.json", "d.md", "d.txt"]
+    done = shell("diff", "a.csv", "b.csv", *[word for name in names for word in ("-o", name)])
+    assert done.code == 2
+    assert all(Path(name).stat().st_size for name in names)
+
+
+def test_the_store_is_a_side(shell: Shell, box: Sandbox) -> None:
+    """`store:` is the connected store; an export of it is equal."""
+    assert shell("export", "e.xlsx", *to(box)).code == 0
+    done = shell("diff", "e.xlsx", "store:", *to(box))
+    assert (done.code, f"No differences; {len(shop())} equal." in done.out) == (0, True)
+    assert shell("diff", "store:", "a.csv", *to(box)).code == 2
+
+
+def test_a_base_tells_the_sides_apart(shell: Shell) -> None:
+    """--base lists what each side changed, and the conflicts."""
+    Path("c.csv").write_text("id,name,status\n1,Tom,sold\n2,Mia,sold\n", "utf-8")
+    done = shell("diff", "b.csv", "c.csv", "--base", "a.csv")
+    assert done.code == 2
+    assert "Conflict: 1 row" in done.out
+    assert "Changed in b.csv: 1 row" in done.out
+    assert "In the base: name 'Rex'." in done.out
+
+
+@pytest.mark.parametrize(
+    "options", [["-o", "d.pdf"], ["-o", "a.csv"], ["--format", "xlsx"], ["-o", "none/d.html"]]
+)
+def test_options_that_make_no_sense(shell: Shell, options: list[str]) -> None:
+    """An output that cannot be written is a usage error, and no input is overwritten."""
+    before = Path("a.csv").read_bytes()
+    assert shell("diff", "a.csv", "b.csv", *options).code == 64
+    assert Path("a.csv").read_bytes() == before
+
+
+def test_a_missing_file_is_an_error(shell: Shell) -> None:
+    """The error names the file."""
+    done = shell("diff", "a.csv", "none.csv")
+    assert (done.code, "none.csv" in done.err) == (1, True)

@@ -1,0 +1,251 @@
+"""diff: the differences between two tables, with and without a base."""
+
+from pathlib import Path
+
+import openpyxl
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from shop import plan_of, sheet_of, snapshot_of
+
+import petsync as ps
+from petsync.errors import SheetError
+from petsync.models import Category, Pet, Tag
+from petsync.report.html import document_page
+from petsync.report.json import diff_json
+from petsync.report.views.diff import diff_page_view, diff_title
+from petsync.report.workbook import diff_workbook
+
+HEAD = "id,name,status,tags,Price\n"
+OLD = HEAD + "1,Rex,available,a; b,5\n2,Mia,sold,,6\n3,Leo,reserved,,\n,Kim,sold,,8\n"
+NEW = HEAD + "1,Rexy,available,b; a,5\n3,Leo,,,7\n4,Zoe,sold,x,\n,Kim,sold,,8\n"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write both files into the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("old.csv").write_text(OLD, "utf-8")
+    Path("new.csv").write_text(NEW, "utf-8")
+
+
+def told(found):
+    """Return what a comparison found: kind, id, name and values of each row."""
+    return [(row.kind, row.pet_id, row.name, dict(row.values)) for row in found.rows]
+
+
+def test_rows_differ_or_are_on_one_side(files):
+    """A changed, an emptied and an own cell are listed, and rows that one side lacks; the order of
+    tags does not count, and any status is valid.
+    """
+    found = ps.diff("old.csv", "new.csv")
+    assert told(found) == [
+        ("differs", 1, "Rex", {"name": ("Rex", "Rexy")}),
+        ("differs", 3, "Leo", {"status": ("reserved", ""), "Price": ("", "7")}),
+        ("only-a", 2, "Mia", {"name": ("Mia", ""), "status": ("sold", ""), "Price": ("6", "")}),
+        ("only-b", 4, "Zoe", {"name": ("", "Zoe"), "status": ("", "sold"), "tags": ("", "x")}),
+    ]
+    assert (found.equal, found.exit_code, bool(found)) == (1, 2, True)
+    assert (found.rows[0].where_a, found.rows[1].where_b) == ("line 2", "line 3")
+
+
+def test_a_base_tells_the_sides_apart(files):
+    """With a base, each change is listed under its side, and a field that both changed is a
+    conflict with the value of the base; equal changes are counted.
+    """
+    text = OLD.replace("Rex", "Rexo").replace("1,Rexo,available", "1,Rexo,sold")
+    Path("other.csv").write_text(text.replace("2,Mia,sold,,6\n", ""), "utf-8")
+    found = ps.diff("new.csv", "other.csv", "old.csv")
+    assert told(found)[:2] == [
+        ("conflict", 1, "Rex", {"name": ("Rexy", "Rexo")}),
+        ("a", 3, "Leo", {"status": ("reserved", ""), "Price": ("", "7")}),
+    ]
+    assert ("b", 1, "Rex", {"status": ("available", "sold")}) in told(found)
+    assert found.rows[0].base == {"name": "Rex"}
+    assert (found.same, found.counts["a"]) == (1, 2)
+
+
+def test_a_row_that_one_side_removed_and_the_other_changed_is_a_conflict(files):
+    """Nothing is lost: the removed row is listed with the values of the other side."""
+    Path("gone.csv").write_text(OLD.replace("3,Leo,reserved,,\n", ""), "utf-8")
+    found = ps.diff("gone.csv", "new.csv", "old.csv")
+    (conflict,) = [row for row in found.rows if row.kind == "conflict"]
+    assert conflict.pet_id == 3
+    assert conflict.values["name"] == ("", "Leo")
+    assert conflict.values["Price"] == ("", "7")
+
+
+def test_a_row_without_an_id_is_paired_by_its_values_or_its_name(files):
+    """A row that got its id is equal, and one with a unique name differs; or `match_on` decides."""
+    Path("a.csv").write_text("id,name,status\n,Kim,sold\n,Tom,sold\n", "utf-8")
+    Path("b.csv").write_text("id,name,status\n7,Kim,sold\n,Tom,pending\n", "utf-8")
+    found = ps.diff("a.csv", "b.csv")
+    assert told(found) == [("differs", None, "Tom", {"status": ("sold", "pending")})]
+    assert {row[0] for row in told(ps.diff("a.csv", "b.csv", match_on="tags"))} == {
+        "only-a",
+        "only-b",
+    }
+
+
+def test_rows_with_errors_are_listed_and_not_compared(files):
+    """A duplicate id is on neither side; without differences the exit code is 3."""
+    Path("twice.csv").write_text(OLD + "2,Mia again,sold,,6\n", "utf-8")
+    found = ps.diff("old.csv", "twice.csv")
+    assert [row.row for row in found.blocked_b] == [3, 6]
+    Path("bad.csv").write_text(OLD + "x,Bad,sold,,\n", "utf-8")
+    assert ps.diff("old.csv", "bad.csv").exit_code == 3
+    assert ps.diff("bad.csv", "bad.csv").exit_code == 0
+
+
+def test_columns_of_one_side_are_not_compared_and_named(files):
+    """A missing column says nothing; a note names it."""
+    Path("few.csv").write_text("id,name,Note\n1,Rex,x\n2,Mia,\n3,Leo,\n,Kim,\n", "utf-8")
+    found = ps.diff("old.csv", "few.csv")
+    assert not found
+    assert found.notes == (
+        "Not compared: status, tags, Price of old.csv, which few.csv lacks.",
+        "Not compared: Note of few.csv, which old.csv lacks.",
+    )
+
+
+def test_every_kind_of_side_can_be_compared(files, tmp_path):
+    """An export of each format, a folder, a DataFrame, a sheet and a snapshot of the same pets are
+    equal.
+    """
+    pets = [Pet(id=n, name=f"Pet {n}", status="sold", tags=(Tag(n, "a"),)) for n in (1, 2)]
+    snapshot = snapshot_of(pets)
+    for name in ("x.xlsx", "x.csv", "x.json", "x.jsonl", "x.parquet"):
+        ps.write_sheet(snapshot, name)
+    Path("folder").mkdir()
+    ps.write_sheet(snapshot, "folder/part.parquet")
+    sides = ["x.xlsx", "x.csv", "x.json", "x.jsonl", "x.parquet", "folder", ps.read_sheet("x.csv")]
+    for side in (*sides, ps.frame_from_pets(pets)):
+        assert not ps.diff(snapshot, side), side
+    edited = replace(pets[0], name="Rex")
+    assert told(ps.diff("x.parquet", snapshot_of([edited, pets[1]])))[0][3] == {
+        "name": ("Pet 1", "Rex")
+    }
+
+
+def test_a_plan_is_compared_by_what_it_would_write(files):
+    """Two plans are compared by their changes, a plan and a snapshot only by the plan's pets."""
+    pets = [Pet(id=n, name=f"Pet {n}", status="sold") for n in (1, 2, 3)]
+    renamed = [replace(pets[0], name="Rex"), *pets[1:]]
+    monday = plan_of(pets, sheet_of(renamed))
+    tuesday = plan_of(pets, sheet_of([replace(renamed[0], status="pending"), *pets[1:]]))
+    ps.save_plan(monday, "monday.json")
+    assert told(ps.diff("monday.json", tuesday)) == [
+        ("differs", 1, "Rex", {"status": ("sold", "pending")})
+    ]
+    assert told(ps.diff(snapshot_of(pets), monday)) == [
+        ("differs", 1, "Pet 1", {"name": ("Pet 1", "Rex")})
+    ]
+    assert not ps.diff(monday, snapshot_of(renamed))
+    deleting = plan_of(pets, sheet_of(pets[:1], action="delete"))
+    assert told(ps.diff(monday, deleting))[0][3]["change"] == ("update", "delete")
+
+
+def test_headers_are_mapped_if_any_side_has_them(files):
+    """A mapping needs its header on one side only; a header that no side has is an error."""
+    Path("german.csv").write_text("id,Tiername\n1,Rex\n", "utf-8")
+    Path("english.csv").write_text("id,name\n1,Max\n", "utf-8")
+    found = ps.diff("german.csv", "english.csv", mapping={"Tiername": "name"})
+    assert told(found)[0][3] == {"name": ("Rex", "Max")}
+    with pytest.raises(SheetError, match="no side has the header 'Nom'"):
+        ps.diff("german.csv", "english.csv", mapping={"Nom": "name"})
+    with pytest.raises(TypeError, match="cannot be compared"):
+        ps.diff("english.csv", 7)
+
+
+def test_the_result_shows_itself_in_every_format(files):
+    """Text, HTML, JSON, a workbook and a frame have each difference."""
+    found = ps.diff("old.csv", "new.csv")
+    assert "Only in old.csv: 1 row" in repr(found)
+    assert "petsync apply" not in repr(found)
+    assert "Only in new.csv" in found._repr_html_()
+    page = document_page(diff_page_view(found), diff_title(found))
+    assert "Only in old.csv" in page
+    assert b'"kind": "only-a"' in diff_json(found)
+    diff_workbook(found, Path("diff.xlsx"))
+    tab = openpyxl.load_workbook("diff.xlsx")["Differences"]
+    rows = [[cell.value for cell in row] for row in tab.iter_rows(min_row=2)]
+    assert ["differs", "1", "Rex", "name", "Rex", "Rexy", "line 2", "line 2"] in rows
+    frame = found.to_frame()
+    assert [*frame.columns[:4]] == ["kind", "id", "name", "column"]
+    assert len(frame) == sum(len(row.values) for row in found.rows)
+
+
+TAGS = [Tag(n, f"t{n}") for n in range(3)]
+tables = st.lists(
+    st.builds(
+        Pet,
+        id=st.integers(1, 6),
+        name=st.sampled_from(["Rex", "Mia", ""]),
+        status=st.sampled_from([None, "sold", "pending"]),
+        category=st.sampled_from([None, Category(1, "Dogs")]),
+        tags=st.lists(st.sampled_from(TAGS), unique=True).map(tuple),
+        photo_urls=st.lists(st.sampled_from(["u", "v"]), unique=True).map(tuple),
+    ),
+    max_size=5,
+    unique_by=lambda pet: pet.id,
+)
+
+
+@given(tables, tables)
+def test_a_comparison_is_a_mirror(one, two):
+    """diff(a, a) is empty, and diff(b, a) has the differences of diff(a, b) with exchanged sides;
+    every row is equal, different, or on one side.
+    """
+    a, b = snapshot_of(one), snapshot_of(two)
+    assert not ps.diff(a, snapshot_of(one))
+    there, back = ps.diff(a, b), ps.diff(b, a)
+    other = {"differs": "differs", "only-a": "only-b", "only-b": "only-a"}
+    mirror = {
+        (other[row.kind], row.pet_id, *((c, y, x) for c, (x, y) in row.values.items()))
+        for row in back.rows
+    }
+    assert {
+        (row.kind, row.pet_id, *((c, x, y) for c, (x, y) in row.values.items()))
+        for row in there.rows
+    } == mirror
+    counts = there.counts
+    assert there.equal + counts["differs"] + counts["only-a"] == len(one)
+    assert there.equal + counts["differs"] + counts["only-b"] == len(two)
+
+
+@given(tables, tables, tables)
+def test_three_ways_are_two_comparisons_with_the_base(one, two, base):
+    """A cell is listed under A, B or as a conflict exactly if A, B or both differ from the base in
+    it, unless both have the same value.
+    """
+    a, b, common = snapshot_of(one), snapshot_of(two), snapshot_of(base)
+    found = ps.diff(a, b, common)
+    changes = [_cells(ps.diff(common, side)) for side in (a, b)]
+    listed = {"a": set(), "b": set(), "conflict": set()}
+    for row in found.rows:
+        listed[row.kind] |= {(row.pet_id, column) for column in row.values}
+    for key in {*changes[0], *changes[1]}:
+        mine, theirs = (each.get(key) for each in changes)
+        kinds = {kind for kind, keys in listed.items() if key in keys}
+        if mine == theirs:
+            assert kinds <= {"conflict"}
+        else:
+            assert kinds, key
+            assert "conflict" in kinds or kinds == {"a" if theirs is None else "b"}
+
+
+def _cells(found):
+    return {
+        (row.pet_id, column): after
+        for row in found.rows
+        for column, (_, after) in row.values.items()
+    }
+
+
+def test_missing_values_of_a_frame_are_blank():
+    """A missing value of a DataFrame differs from a value, as a blank cell does."""
+    one = pd.DataFrame({"id": [1, 2], "name": ["Rex", None]})
+    two = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Mia"]})
+    assert told(ps.diff(one, two)) == [("differs", 2, "Mia", {"name": ("", "Mia")})]
