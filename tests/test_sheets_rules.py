@@ -25,6 +25,7 @@ from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.sheets.validate.columns import read_id
 from petsync.sheets.validate.rules import KINDS, RULES
 from petsync.table.frame import frame_from_pets
+from petsync.table.rules import SheetRule
 from petsync.table.sheet import Finding, Sheet
 
 URL = "https://example.org/1.jpg"
@@ -653,6 +654,15 @@ def test_options_in_suggestions_are_quoted(tmp_path: Path) -> None:
         assert found is not None
         assert shlex.split(found[1]) == option
         assert ast.literal_eval(found[2]) == value
+
+
+def test_rule_header_unchecked(tmp_path: Path) -> None:
+    """A rule of one's own for a column that the sheet lacks is reported at the header."""
+    rule = SheetRule(name="price", columns=["Prise"], minimum=0)
+    sheet = sheet_of(tmp_path, [["id", "name", "Price"], ["1", "Bello", "5"]], rules=[rule])
+    assert list_findings(sheet) == [("Pets!A1", "header-unchecked")]
+    assert "Did you mean Price?" in sheet.problems[0].suggestion
+    assert sheet.blocked == ()
 
 
 def test_rule_header_numbers(tmp_path: Path) -> None:

@@ -342,15 +342,17 @@ def _validate(schema: Any, frame: pd.DataFrame) -> Iterator[_Violation]:
 
 def _of_failure_cases(cases: pd.DataFrame, frame: pd.DataFrame) -> Iterator[_Violation]:
     names = {str(name) for name in frame.columns}
+    # A check of whole rows has a case for each column.
+    sizes = cases.groupby(["index", "check"])["column"].transform("nunique")
     columns = (cases[name].tolist() for name in ("index", "column", "check", "failure_case"))
     seen = set()
-    for row, column, check, case in zip(*columns, strict=True):
+    for row, column, check, case, size in zip(*columns, sizes.tolist(), strict=True):
         number = None if pd.isna(row) else int(row)
-        name = str(column) if str(column) in names else ""
-        if (number, name, check) in seen:  # a check of several columns has a case for each
+        name = str(column) if str(column) in names and size < len(names) else ""
+        if (number, name, check) in seen:
             continue
         seen.add((number, name, check))
-        value = "" if number is None or pd.api.types.is_list_like(case) else str(case)
+        value = "" if not name or number is None or pd.api.types.is_list_like(case) else str(case)
         detail = f": {case}" if number is None else ""
         yield _Violation(number, name, value, f"The schema's check {check} failed{detail}.")
 
