@@ -32,6 +32,8 @@ from petsync.profile import STANDARD
 from petsync.sandbox import Sandbox
 from petsync.store import Store
 
+pytestmark = pytest.mark.slow
+
 many = settings(
     max_examples=int(os.environ.get("PETSYNC_NARROW_EXAMPLES", "40")),
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],

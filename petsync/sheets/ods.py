@@ -55,7 +55,9 @@ _SKIPPED = (
 such as drawings.
 """
 _ERROR = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!)|Err:[0-9]{3}")
-_SPACES = re.compile(r"[ \t\r\n]+")
+_SPACES = re.compile(r"[ \t\n]+")
+_RETURNS = re.compile(r"\r\n|\n\r|\r")
+"""Line ends of a text; those of the file itself are line feeds, see the XML specification."""
 _SPACE, _TAB, _BREAK = "\0", "\1", "\2"
 """Stand for the characters of `text:s`, `text:tab` and `text:line-break`, which are kept."""
 _MEANT = {ord(_SPACE): " ", ord(_TAB): "\t", ord(_BREAK): "\n"}
@@ -275,7 +277,8 @@ class _Reader:
 
     def _end_paragraph(self) -> None:
         if self._text is not None:
-            plain = _SPACES.sub(" ", "".join(self._text)).strip(" ")
+            text = _RETURNS.sub(_BREAK, "".join(self._text))
+            plain = _SPACES.sub(" ", text).strip(" ")
             self._paragraphs.append(plain.translate(_MEANT))
             self._text = None
 
