@@ -80,7 +80,9 @@ def show_keywords(
     given ones, else those of the fields of the `values`, else False for flags and None for the
     others. Without `has_defaults`, the docstring names none.
     """
-    fields = {each.name: each.default for kind in values for each in msgspec.structs.fields(kind)}
+    fields = {
+        each.name: _find_default(each) for kind in values for each in msgspec.structs.fields(kind)
+    }
     known = list(iter_keywords(keywords))
 
     def show(function: F) -> F:
@@ -104,6 +106,12 @@ def show_keywords(
         return function
 
     return show
+
+
+def _find_default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is msgspec.NODEFAULT:
+        return field.default
+    return field.default_factory()
 
 
 def _describe(keyword: Keyword, *, with_default: bool) -> str:

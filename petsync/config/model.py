@@ -53,13 +53,12 @@ from petsync.config.values import (
     choice,
     whole_number,
 )
-from petsync.plan.fields import Unit
 from petsync.plan.guard import Guard
 from petsync.plan.options import MATCHABLE, OWNERS, MergeOptions, Owner, check_owners
 from petsync.plan.rounds import MODES, Mode
 from petsync.profile import PROFILES, ServiceProfile
 from petsync.settings import AUTH, HiddenEnvironment, Secret
-from petsync.table.columns import Column
+from petsync.table.columns import Column, Unit
 from petsync.table.rules import Severity, SheetRule, Side
 
 __all__ = [

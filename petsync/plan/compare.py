@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -1387,11 +1388,16 @@ class ShiftedColumns(tuple[Column, ...]):
     """The note that names the first cell of each column, "" if there are none."""
 
 
-def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> ShiftedColumns:
+def find_shifted(
+    changes: Iterable[Change],
+    sheet: Sheet,
+    base: Base | None,
+    unedited: Mapping[Unit, Collection[int]] = MappingProxyType({}),
+) -> ShiftedColumns:
     """Return the columns in which updates give rows the values that other rows had at the export.
 
     Sorting only the column (all rows or some) has this effect, and so does inserting or deleting
-    cells.
+    cells. `unedited` has, by unit, rows whose updates send an exported value.
     """
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
     if base is None or len(updates) < _MIN_SHIFTED or "id" not in sheet.rows:
@@ -1407,6 +1413,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
             place: update.after
             for place, update in zip(places, updates, strict=True)
             if place >= 0 and not {*COLUMNS_OF[unit]}.isdisjoint(update.fields)
+            if update.row not in unedited.get(unit, ())
         }
         if len(edits) < _MIN_SHIFTED:
             continue
@@ -1953,7 +1960,7 @@ def _build_plan(
     decisions.hold(missing_pets.conflicts)
     decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
-    moved = find_shifted(decided, sheet, base)
+    moved = find_shifted(decided, sheet, base, decisions.unedited)
     before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
     edited |= {row: edited[row] | {"name"} for row in edited.keys() & renamed_rows}

@@ -181,8 +181,9 @@ class Decisions:
     `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the pets to which a
     row in conflict may belong. `uncertain` has the addresses of rows that may belong to any pet:
     rows without a reliable id that are blocked, ignored or in conflict. `withheld` has the rows
-    that add a pet without some of their values, because of the fields' owners. `unanswered` has the
-    rows that depend on pets that were not read, because only single pets were.
+    that add a pet without some of their values, because of the fields' owners, and `unedited`, by
+    field, the rows that send a value that was not edited. `unanswered` has the rows that depend on
+    pets that were not read, because only single pets were.
     """
 
     def __init__(
@@ -224,6 +225,7 @@ class Decisions:
         self._renumbered, self._fixed = compared.renumbered, compared.fixed
         self._known = self._claim_places()
         self.withheld: list[int] = []
+        self.unedited: dict[Unit, set[int]] = {}
         self._is_narrow = snapshot.coverage.is_narrow
         self.unanswered: list[int] = []
         self._kept: dict[int, KeptRule] = {}
@@ -725,6 +727,8 @@ class Decisions:
             if rule == "owner-sheet" and old is not None and changed_columns(old, pet, unit):
                 text = unit_text(pet, unit, cell)
                 self.remarks.overwritten.setdefault(unit, {})[row.number] = text
+                if not self.judge.edits(row.values, old, (unit,)):
+                    self.unedited.setdefault(unit, set()).add(row.number)
 
     def _keep(self, row: Row, pet: Pet, judged: Judgement) -> KeptRule:
         """Return the rule of a row that changes nothing."""

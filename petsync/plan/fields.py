@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from petsync.models import Category, Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
-from petsync.table.columns import CLEARED, COLUMNS, Column
+from petsync.table.columns import CLEARED, COLUMNS, COLUMNS_OF, UNITS, Column, Unit
 from petsync.table.lists import count_items, encode_pairs
 
 __all__ = [
@@ -784,18 +784,6 @@ def _among(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
 
 
 # Units: the parts of a pet that change as one. A category's name and id are one unit.
-
-
-Unit = Literal["name", "status", "category", "tags", "photo_urls"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
-
-COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
-    "name": ("name",),
-    "status": ("status",),
-    "category": ("category", "category_id"),
-    "tags": ("tags",),
-    "photo_urls": ("photo_urls",),
-}
 
 
 def says(values: Mapping[Column, Any], unit: Unit) -> bool:

@@ -9,9 +9,8 @@ import msgspec
 
 from petsync._options import Option, reject_unknown
 from petsync.errors import SettingsError
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit
 from petsync.plan.guard import NO_GUARD, Guard, GuardKeywords, guard_from
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import COLUMNS, COLUMNS_OF, UNITS, Column, Unit
 
 __all__ = [
     "JOB_WINNER",

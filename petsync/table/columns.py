@@ -11,11 +11,14 @@ __all__ = [
     "CLEAR",
     "CLEARED",
     "COLUMNS",
+    "COLUMNS_OF",
     "KIND_OF",
     "ORIGINAL_ROW",
+    "UNITS",
     "Action",
     "Column",
     "Kind",
+    "Unit",
 ]
 
 
@@ -24,6 +27,17 @@ COLUMNS: tuple[Column, ...] = get_args(Column)
 """The canonical columns: `id` and `category_id` are Int64, the text columns are `str`, and `tags`
 and `photo_urls` are lists.
 """
+
+Unit = Literal["name", "status", "category", "tags", "photo_urls"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+"""The parts of a pet that change as one: its fields."""
+COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
+    "name": ("name",),
+    "status": ("status",),
+    "category": ("category", "category_id"),
+    "tags": ("tags",),
+    "photo_urls": ("photo_urls",),
+}
 
 CLEAR = "[clear]"
 """A cell with this text empties the field."""

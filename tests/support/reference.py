@@ -88,6 +88,18 @@ def looks(pet: Pet) -> dict[str, Any]:
     }
 
 
+def contents(pet: Pet) -> Any:
+    """Return all values of a pet, without the ids that a service may assign."""
+    kind = pet.category or Category()
+    return {
+        "name": plain(pet.name),
+        "status": compared("status", pet),
+        "category": plain(kind.name) or kind.id or "",
+        "tags": {plain(tag.name) for tag in pet.tags} - {""},
+        "photo_urls": compared("photo_urls", pet),
+    }
+
+
 LOOKS_ALIKE = frozenset({"looks-alike"})
 WHOLE = {"name", "status", "category", "category_id", "tags", "photo_urls"}
 
@@ -285,6 +297,7 @@ class Reference:
         for number in self.blocked_ids:
             self.free.pop(number, None)
         self.expected.recognised = self.recognised(lines)
+        self.taken = named.union(self.expected.recognised.values())
         for number in self.expected.recognised.values():
             del self.free[number]
         for row, line in lines.items():
@@ -704,11 +717,31 @@ class Reference:
                 rules.append("no-category-name")
         rules += [] if plain(pet.name) else ["no-name"]
         rules += [] if plain(pet.status) else ["no-status"]
-        if rules:
+        twins = [] if rules else self.twins(line, pet)
+        if twins and line["action"] == "add":
+            free = [n for n in twins if n not in self.taken]
+            self.expected.uncertain = True
+            self.expected.conflict(row, [*free, *twins][0], "twin")
+        elif rules:
             self.expected.uncertain |= pet.id is None
             self.expected.conflict(row, pet.id, *rules)
         else:
             self.expected.adds[row] = pet
+
+    def twins(self, line: Line, new: Pet) -> list[int]:
+        """Return the pets with all values of a new pet without an id, or of its row."""
+        if new.id is not None:
+            return []
+        whole = Pet()
+        for unit in UNITS:
+            try:
+                value = self.wanted(unit, line, whole, None) if self.says(unit, line) else None
+            except UnknownCategoryError:
+                value = Category(line["category_id"])
+            whole = whole if value is None else replace(whole, **{unit: value})
+        pets = {**self.listed, **{n: p for n, p in self.elsewhere.items() if n in self.taken}}
+        wanted = [contents(new), contents(whole)]
+        return [n for each in wanted for n, pet in pets.items() if contents(pet) == each]
 
     def missing(self) -> None:
         """Delete the pets that no row names, if it is certain that no row means them."""
