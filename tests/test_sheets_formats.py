@@ -38,6 +38,8 @@ from petsync.store.runs import default_results_path
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
+pytestmark = pytest.mark.slow
+
 BIG_ID = 2**62 + 1
 Rows = list[dict[str, Any]]
 WORKBOOKS = tuple(WRITERS)
@@ -297,7 +299,7 @@ def test_corrections_of_records_are_in_the_copies(tmp_path: Path) -> None:
 # Each format holds what a pet has.
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("ending", WORKBOOKS)
 def test_a_workbook_reads_as_its_xlsx(ending: str, data: st.DataObject) -> None:
@@ -323,7 +325,7 @@ def test_a_workbook_reads_as_its_xlsx(ending: str, data: st.DataObject) -> None:
         pd.testing.assert_frame_equal(sheet.frame, expected.frame)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(some=st.lists(pets(xml_texts, pet_ids=ids), max_size=4, unique_by=lambda pet: pet.id))
 @pytest.mark.parametrize("ending", RECORDS)
 def test_an_export_of_records_reads_as_its_pets(ending: str, some: list[Pet]) -> None:
@@ -515,7 +517,7 @@ def test_a_decompression_bomb_is_refused(
     assert "split it into several files" in caught.value.hint
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("ending", [*WORKBOOKS, ".parquet"])
 def test_a_damaged_file_is_never_a_crash(ending: str, data: st.DataObject) -> None:
