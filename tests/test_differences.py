@@ -1,5 +1,6 @@
 """diff: the differences between two tables, with and without a base."""
 
+import random
 from pathlib import Path
 
 import openpyxl
@@ -249,3 +250,34 @@ def test_missing_values_of_a_frame_are_blank():
     one = pd.DataFrame({"id": [1, 2], "name": ["Rex", None]})
     two = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Mia"]})
     assert told(ps.diff(one, two)) == [("differs", 2, "Mia", {"name": ("", "Mia")})]
+
+
+def _random_lines(dice):
+    for number in range(1, 60):
+        texts = [f"Pet {number}", f"Pet {number % 7}", '"a, ""b"""', "x" * dice.randrange(3)]
+        ids = [str(number)] * 400 + ["", "7", " 8", "9.0", f'"{number}"', "0012"]
+        yield f"{dice.choice(ids)},{dice.choice(texts)},{dice.choice(['sold', '', 'odd'])},5"
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
+    """Large files are compared without their common lines; the result is the same as with them."""
+    dice = random.Random(seed)
+    lines = [*_random_lines(dice)]
+    other = list(lines)
+    for at, each in enumerate(_random_lines(dice)):
+        if dice.random() < 0.1:
+            other[at] = each
+    for at in sorted(dice.sample(range(len(other)), dice.randrange(4)), reverse=True):
+        del other[at]
+    if seed % 3 == 0:
+        other[-1] = f'{other[-1][:-2]},"5\n33,in a cell,sold,5"'
+    end = "\r\n" if seed % 2 else "\n"
+    for name, rows in (("old.csv", lines), ("new.csv", other)):
+        text = end.join(["id,name,status,Price", *rows]) + end * (seed % 4 > 0)
+        Path(name).write_bytes(text.encode())
+    monkeypatch.setattr("petsync.store.differences._LARGE", 1 << 60)
+    whole = ps.diff("old.csv", "new.csv")
+    monkeypatch.setattr("petsync.store.differences._LARGE", 0)
+    found = ps.diff("old.csv", "new.csv")
+    assert found == whole

@@ -149,6 +149,8 @@ class Side:
     """Returns the address of the row with this index."""
     blocked: tuple[Blocked, ...] = ()
     """The rows that are not in `frame` because of an error."""
+    agreeing: int = 0
+    """The number of rows that are not in `frame` because the other side has the same rows."""
     scope: frozenset[int] | None = None
     """If the table is only about some pets: their ids. Other pets of the other side are left
     out."""
@@ -192,9 +194,9 @@ def find_differences(
         a=a.name,
         b=b.name,
         base="" if base is None else base.name,
-        rows_a=len(a.frame) + len(a.blocked),
-        rows_b=len(b.frame) + len(b.blocked),
-        equal=equal,
+        rows_a=len(a.frame) + len(a.blocked) + a.agreeing,
+        rows_b=len(b.frame) + len(b.blocked) + b.agreeing,
+        equal=equal + a.agreeing,
         same=same,
         rows=sorted(rows, key=lambda row: order[row.kind]),
         blocked_a=a.blocked,

@@ -89,6 +89,7 @@ __all__ = [
     "read_file",
     "read_grid",
     "read_sheet",
+    "read_source",
     "sheet_from_frame",
     "sheet_of",
     "validate_grid",
@@ -364,8 +365,12 @@ def read_file(path: str | Path | Table, options: ReadOptions) -> Sheet:
     if not isinstance(path, str | Path):
         return _read_table(path, options)
     no_address(path)
+    return read_source(load(Path(path), options.encoding), options)
+
+
+def read_source(source: Source, options: ReadOptions) -> Sheet:
+    """Return the loaded file as a sheet. Raises SheetError as `read_sheet` does."""
     with no_collection(), ThreadPoolExecutor(1) as helper:
-        source = load(Path(path), options.encoding)
         digest = helper.submit(getattr, source, "digest")
         used_encoding, form = source.encoding, source.form
         columns = options.columns

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
 
+import numpy as np
 import pandas as pd
 
 from petsync._display import count, type_name
@@ -24,8 +26,10 @@ from petsync.plan.differences import Differences, Side, find_differences
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.scale.sheets import SheetFiles
+from petsync.sheets.common import OwnLines, leave_out_common_lines
+from petsync.sheets.files import TEXT_SUFFIXES, load
 from petsync.sheets.headers import ACTION, own_results
-from petsync.sheets.read import read_file, sheet_from_frame
+from petsync.sheets.read import read_file, read_source, sheet_from_frame
 from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.decode import table_from_json
@@ -39,6 +43,8 @@ __all__ = ["Comparable", "diff"]
 Comparable = Sheet | Snapshot | Plan | pd.DataFrame | str | Path
 """What can be compared; a path is that of a sheet, an export, a folder or a saved plan."""
 _CHANGE = "change"
+_LARGE = 1 << 20
+"""The bytes of a CSV file from which the lines that both files have are left out."""
 _LISTS = (".jsonl",)
 
 
@@ -78,7 +84,11 @@ def diff(
     with no_collection():
         with ThreadPoolExecutor(len(values)) as pool:
             # Most of the time, Arrow reads, which other threads do not wait for.
-            read = _with_statuses([*pool.map(partial(_read, options=given), values)])
+            read: list[_Read] | None = None
+            if base is None:
+                read = _read_own_lines(a, b, given, pool)
+            if read is None:
+                read = _with_statuses([*pool.map(partial(_read, options=given), values)])
         _must_have_headers(mapping, read)
         if base is None and (equal := _find_equal_files(read)) is not None:
             return equal
@@ -103,6 +113,48 @@ def _read(value: object, options: ReadOptions) -> _Read:
     raise TypeError(
         f"{type_name(value)} cannot be compared; pass a path, a DataFrame, a Sheet, a Snapshot or "
         "a Plan (of a store: store.snapshot())"
+    )
+
+
+def _read_own_lines(
+    a: object, b: object, options: ReadOptions, pool: ThreadPoolExecutor
+) -> list[_Read] | None:
+    """Return two large CSV files as sheets without the lines that both have; None for other sides,
+    and if a line that is left out might matter.
+    """
+    paths = [Path(each) for each in (a, b) if isinstance(each, str | Path) and not is_address(each)]
+    if len(paths) < 2 or options.encoding or options.corrections:
+        return None
+    if not all(each.suffix.casefold() in TEXT_SUFFIXES and _is_large(each) for each in paths):
+        return None
+    own = leave_out_common_lines(*pool.map(load, paths))
+    if own is None:
+        return None
+    read = _with_statuses([*pool.map(lambda each: read_source(each.source, options), own)])
+    one, two = (each for each in read if isinstance(each, Sheet))
+    named = np.fromiter(one.named_ids | two.named_ids, np.int64)
+    if (
+        one.blocked
+        or two.blocked
+        or (one.columns, one.header_row) != (two.columns, two.header_row)
+        or one.columns.get("id") != "1"
+        or np.isin(named, own[0].left_out).any()
+    ):
+        return None
+    return [_renumber(sheet, each) for sheet, each in zip((one, two), own, strict=True)]
+
+
+def _is_large(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size >= _LARGE
+
+
+def _renumber(sheet: Sheet, own: OwnLines) -> Sheet:
+    """Return the sheet with the numbers that its rows have in the whole file."""
+    index = pd.Index(own.numbers[sheet.others.index.to_numpy() - 1], name=sheet.others.index.name)
+    renumbered = sheet.with_frame(sheet.content.rows.set_axis(index))
+    others = sheet.others.set_axis(index)
+    return replace(
+        renumbered, others=others, agreeing=len(own.left_out), digest="", validate_again=None
     )
 
 
@@ -216,6 +268,7 @@ def _side_of_sheet(sheet: Sheet, name: str) -> Side:
         others=others,
         address=partial(sheet.address, column=""),
         blocked=blocked,
+        agreeing=sheet.agreeing,
     )
 
 
