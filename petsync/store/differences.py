@@ -27,8 +27,9 @@ from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.scale.sheets import SheetFiles
 from petsync.sheets.common import OwnLines, leave_out_common_lines
-from petsync.sheets.files import TEXT_SUFFIXES, load
+from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
+from petsync.sheets.load import load
 from petsync.sheets.read import read_file, read_source, sheet_from_frame
 from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.columns import CLEARED, COLUMNS, Column
