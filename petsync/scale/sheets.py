@@ -458,7 +458,7 @@ def _read_schema(path: Path) -> pa.Schema:
     schema = _open(path).schema_arrow
     if PLAN_KEY in (schema.metadata or {}) or {"kind", "fields", "json"} <= {*schema.names}:
         raise SheetError(
-            f"{path} is a plan, not a sheet",
+            f"{path} is a saved plan, not a sheet",
             hint=f"`petsync apply {path}` applies it. Keep plans outside a sheet's folder.",
         )
     return schema.remove_metadata()

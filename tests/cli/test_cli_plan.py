@@ -232,7 +232,7 @@ def test_files_that_are_no_plans_stay(shell: Shell, box: Sandbox) -> None:
     for files in ("p.parquet", "big"):
         done = shell("plan", files, *to(box))
         told = " ".join(done.err.split())
-        assert (done.code, "p.parquet is a plan, not a sheet" in told) == (1, True)
+        assert (done.code, "p.parquet is a saved plan, not a sheet" in told) == (1, True)
 
 
 def test_plan_as_text_and_through_links(shell: Shell, box: Sandbox) -> None:

@@ -271,7 +271,7 @@ def test_a_chosen_store_has_the_options_of_the_page(
     asking.url.value = "http://shop.example/v2"
     asking.go.click()
     assert page.store is not None
-    assert page.store.aio.settings.state == Path("kept")
+    assert page.store.aio.settings.state == Path("kept").absolute()
     page.store.api.aio.session.require_safe_address()
 
 
