@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from petsync._display import count, type_name
-from petsync._files import READABLE
+from petsync._files import READABLE, is_address
 from petsync.errors import FindingsError, PlanError, SettingsError
 from petsync.models import MAX_ID, MIN_ID
 from petsync.plan.change import Snapshot
@@ -101,7 +101,8 @@ def folder_of(source: object, **of_sheets: object) -> str:
                 f"{name} is valid only if a column of a sheet names the files",
                 hint="Name the column (--column, in Python column=…), or leave the option out.",
             )
-    if isinstance(source, Sheet) or str(source).lower().endswith(READABLE):
+    is_file = str(source).lower().endswith(READABLE) and not is_address(str(source))
+    if isinstance(source, Sheet) or is_file:
         raise SettingsError(
             "for a sheet, the column that names the files is required",
             hint="Name the column (--column, in Python column=…), or name a folder of pictures.",

@@ -63,7 +63,7 @@ petsync.toml.
 def test_store_that_is_not_there(shell: Shell, command: str) -> None:
     """Each command reports a service that cannot be reached as a typed error."""
     Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")
-    named = {"doctor": [], "whoami": [], "export": ["a.xlsx"]}
+    named = {"doctor": [], "whoami": [], "export": ["a.xlsx"], "diff": ["a.csv", "store:"]}
     args = named.get(command, ["a.csv"])
     done = shell(command, *args, "--url", "http://127.0.0.1:1/v2")
     if command == "check":

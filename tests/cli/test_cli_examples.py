@@ -91,6 +91,7 @@ class Folder:
         shutil.copy(sample_data() / "images" / "1002-zoe.jpg", "photos/2-front.jpg")
         shutil.copy(sample_data() / "images" / "1002-zoe.jpg", "front.jpg")
         Path("pets.json").write_bytes(encode_pets(shop()))
+        Path("new.csv").write_text("id,name\n1,Rex\n", "utf-8")
         Path("petsync.env").write_text("SHOP=1\n", "utf-8")
         Path("petsync.env").chmod(0o600)
         self.export(*to)
@@ -101,7 +102,7 @@ class Folder:
         assert self.shell("apply", name, "--yes", *options).code in (0, 3, 7)
 
     def export(self, *to: str, header: str = "name") -> None:
-        """Write catalogue.xlsx, with an edited cell and columns for pictures, and plan.json."""
+        """Write catalogue.xlsx, edited and with columns for pictures, plan.json, and copies."""
         assert self.shell("export", "catalogue.xlsx", "--force", *to).code == 0
         book = load_workbook("catalogue.xlsx")
         sheet = book.worksheets[0]
@@ -111,8 +112,12 @@ class Folder:
             for row, text in enumerate(texts, start=1):
                 sheet.cell(row, column, text)
         book.save("catalogue.xlsx")
+        for name in ("old.xlsx", "mine.xlsx", "hers.xlsx", "export.xlsx"):
+            shutil.copy("catalogue.xlsx", name)
         if header == "name":
             assert self.shell("plan", "catalogue.xlsx", *to, "-o", "plan.json").code == 0
+            for name in ("plan-monday.json", "plan-tuesday.json"):
+                shutil.copy("plan.json", name)
 
     def write_job(self, file: Path, schedule: str = 'schedule = "0 2 * * *"') -> None:
         """Write a petsync.toml with the job of the pages."""

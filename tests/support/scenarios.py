@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 import petsync as ps
 from petsync.config.model import Configuration, Job, Reports
 from petsync.plan.report import RoundReport
@@ -80,9 +82,17 @@ class Scenario:
         ps.write_sheet(ps.frame_from_pets(pets), self.sheet, base=False)
 
     def sheet_pets(self) -> dict[int, ps.Pet]:
-        """Return the pets of the sheet's rows by id."""
+        """Return the pets of the sheet's rows by id. A tag without an id gets that of the store."""
         frame = ps.read_sheet(self.sheet).frame
-        return {pet.id or 0: pet for pet in ps.pets_from_frame(frame)}
+        known = {tag.name: tag for pet in self.box.pets() for tag in pet.tags}
+
+        def read_tag(tag: ps.Tag) -> ps.Tag:
+            return tag if tag.id is not None else known.get(tag.name, tag)
+
+        return {
+            pet.id or 0: replace(pet, tags=tuple(map(read_tag, pet.tags)))
+            for pet in ps.pets_from_frame(frame)
+        }
 
     def store_pets(self) -> dict[int, ps.Pet]:
         """Return the store's pets by id."""
