@@ -49,7 +49,7 @@ def narrow_plan(triple: Triple) -> Decided:
     now = snapshot_of(pets, coverage=Coverage(ids=tuple(ids)))
     return compare(
         SheetComparison(now, sheet, {each: None for each, pet in found.items() if pet is None}),
-        options=PlanOptions(scope="rows", on_conflict=triple.on_conflict),
+        options=PlanOptions(scope="rows", on_conflict=triple.on_conflict, owners=triple.owners),
         guard=NO_LIMITS,
         profile=STANDARD,
         created="2026-11-20T00:00:00+00:00",

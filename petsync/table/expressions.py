@@ -32,10 +32,10 @@ import pyarrow.compute as pc
 
 from petsync.settings import column_named, find_nearest
 from petsync.table.columns import KIND_OF, Kind
-from petsync.table.rules import PATTERNS
 
 __all__ = [
     "FUNCTIONS",
+    "PATTERNS",
     "Columns",
     "Expression",
     "ExpressionError",
@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 
+PATTERNS = "Patterns are those of RE2, without lookaheads and back-references."
+"""The hint of an error in a pattern."""
 _WORDS: Mapping[Kind, str] = {
     "text": "a text",
     "number": "a number",

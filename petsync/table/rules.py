@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from petsync.table.expressions import Expression, ExpressionError
 
 __all__ = [
-    "PATTERNS",
     "RULE_PREFIX",
     "RuleError",
     "RuleProblem",
@@ -40,7 +39,6 @@ __all__ = [
 
 Severity = Literal["error", "warning"]
 Side = Literal["sheet", "store"]
-PATTERNS = "Patterns are those of RE2, without lookaheads and back-references."
 RULE_PREFIX = "rule:"
 """The code of a finding of a rule is this prefix and the rule's name."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -298,7 +296,7 @@ def _no_problems(rule: SheetRule) -> Iterator[RuleProblem]:
 
 
 def _pattern_problems(rule: SheetRule) -> Iterator[RuleProblem]:
-    from petsync.table.expressions import check_pattern
+    from petsync.table.expressions import PATTERNS, check_pattern
 
     if problem := check_pattern(rule.pattern):
         yield RuleProblem("pattern", f"{rule.pattern!r} is invalid: {problem}", PATTERNS)
