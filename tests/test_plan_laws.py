@@ -131,7 +131,9 @@ def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
     # A category id that is not in the store may be one that another row adds.
     unsure = {each.row for each in triple.plan().conflicts if each.rule == "no-category-name"}
     sure = {row: line for row, line in numbered.items() if row not in unsure}
-    triple = but(triple, lines=sure)
+    # The pet of a new row lacks the fields of other owners: only the records of the run, which this
+    # law does not have, always show that it is the row's.
+    triple = but(triple, lines=sure, owners={})
     plan = triple.plan()
     after = triple.after(plan)
     again = after.plan()
