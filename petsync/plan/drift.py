@@ -41,12 +41,12 @@ def find_drift(
     rules: Iterable[SheetRule], pets: pd.DataFrame, changes: Collection[Change] = ()
 ) -> Iterator[Drift]:
     """Yield each rule that pets of the store break, with their ids in the order of `pets`."""
-    for rule in rules:
-        broken = _find_broken(rule, pets)
-        if broken:
-            after = {*_find_broken(rule, _apply(pets, changes))} if changes else {*broken}
-            left = tuple(each for each in broken if each in after)
-            yield Drift(rule, left, tuple(each for each in broken if each not in after))
+    broken_rules = [(rule, ids) for rule in rules if (ids := _find_broken(rule, pets))]
+    later = _apply(pets, changes) if broken_rules and changes else pets
+    for rule, broken in broken_rules:
+        after = {*(broken if later is pets else _find_broken(rule, later))}
+        left = tuple(each for each in broken if each in after)
+        yield Drift(rule, left, tuple(each for each in broken if each not in after))
 
 
 def _find_broken(rule: SheetRule, pets: pd.DataFrame) -> list[int]:
@@ -70,13 +70,13 @@ def iter_drift_notes(
     is_partial: bool = False,
 ) -> Iterator[str]:
     """Yield a note on each rule that pets of the store break. If the snapshot `is_partial`, because
-    the sheet is compared in parts, no rule can be applied.
+    the sheet is compared in parts or only single pets were read, no rule can be applied.
     """
     if is_partial:
         for rule in rules:
             yield (
-                f"The rule {rule.name} did not look at the store, because the sheet is compared in "
-                "parts."
+                f"The rule {rule.name} did not look at the store, because this comparison does not "
+                "hold all its pets."
             )
         return
     for rule, ids, corrected in find_drift(rules, pets, changes):
