@@ -184,13 +184,13 @@ def has_lost_letters(text: str | None, original: str | None) -> bool:
     and put a question mark, or U+FFFD, in the place of each: `?enda` for `Čenda`.
     """
     found, whole = normalize(text), normalize(original)
-    if whole.isascii() or found == whole or not _LOST.search(found):
+    if whole.isascii() or len(found) != len(whole) or not _LOST.search(found):
         return False
     letters = (
         re.escape(letter) if letter.isascii() else rf"(?:{re.escape(letter)}|{_LOST.pattern})"
         for letter in whole
     )
-    return re.fullmatch("".join(letters), found) is not None
+    return found != whole and re.fullmatch("".join(letters), found) is not None
 
 
 _LOST = re.compile("[?\ufffd]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
 import msgspec
@@ -159,12 +159,12 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unsent_units(self) -> frozenset[Unit]:
         """The fields of which the sheet's values are never sent."""
-        return frozenset(unit for unit, owner in self.owners.items() if owner in UNSENT)
+        return _units_of(self.owners, UNSENT)
 
     @property
     def never_units(self) -> frozenset[Unit]:
         """The fields that are written on neither side."""
-        return frozenset(unit for unit, owner in self.owners.items() if owner == "never")
+        return _units_of(self.owners, ["never"])
 
     @property
     def sheet_wins(self) -> bool:
@@ -193,12 +193,12 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unsent_units(self) -> frozenset[Unit]:
         """The fields of which the sheet's values are never sent."""
-        return frozenset(unit for unit, owner in self.owners.items() if owner in UNSENT)
+        return _units_of(self.owners, UNSENT)
 
     @property
     def unwritten_units(self) -> frozenset[Unit]:
         """The fields of which the store's values are never written into the sheet."""
-        return frozenset(u for u, owner in self.owners.items() if owner in ("sheet", "never"))
+        return _units_of(self.owners, ("sheet", "never"))
 
     @property
     def sheet_wins(self) -> bool:
@@ -229,6 +229,11 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
             owners=self.owners,
             scope="all",
         )
+
+
+def _units_of(owners: Mapping[Unit, Owner], wanted: Collection[Owner]) -> frozenset[Unit]:
+    """Return the fields with one of the wanted owners."""
+    return frozenset(unit for unit, owner in owners.items() if owner in wanted)
 
 
 def check_owners(given: object) -> dict[Unit, Owner]:
