@@ -32,7 +32,7 @@ def files(tmp_path, monkeypatch):
     Path("new.csv").write_text(NEW, "utf-8")
 
 
-def told(found):
+def texts_of(found):
     """Return what a comparison found: kind, id, name and values of each row."""
     return [(row.kind, row.pet_id, row.name, dict(row.values)) for row in found.rows]
 
@@ -42,7 +42,7 @@ def test_rows_differ_or_are_on_one_side(files):
     tags does not count, and any status is valid.
     """
     found = ps.diff("old.csv", "new.csv")
-    assert told(found) == [
+    assert texts_of(found) == [
         ("differs", 1, "Rex", {"name": ("Rex", "Rexy")}),
         ("differs", 3, "Leo", {"status": ("reserved", ""), "Price": ("", "7")}),
         ("only-a", 2, "Mia", {"name": ("Mia", ""), "status": ("sold", ""), "Price": ("6", "")}),
@@ -59,11 +59,11 @@ def test_a_base_tells_the_sides_apart(files):
     text = OLD.replace("Rex", "Rexo").replace("1,Rexo,available", "1,Rexo,sold")
     Path("other.csv").write_text(text.replace("2,Mia,sold,,6\n", ""), "utf-8")
     found = ps.diff("new.csv", "other.csv", "old.csv")
-    assert told(found)[:2] == [
+    assert texts_of(found)[:2] == [
         ("conflict", 1, "Rex", {"name": ("Rexy", "Rexo")}),
         ("a", 3, "Leo", {"status": ("reserved", ""), "Price": ("", "7")}),
     ]
-    assert ("b", 1, "Rex", {"status": ("available", "sold")}) in told(found)
+    assert ("b", 1, "Rex", {"status": ("available", "sold")}) in texts_of(found)
     assert found.rows[0].base == {"name": "Rex"}
     assert (found.same, found.counts["a"]) == (1, 2)
 
@@ -83,8 +83,8 @@ def test_a_row_without_an_id_is_paired_by_its_values_or_its_name(files):
     Path("a.csv").write_text("id,name,status\n,Kim,sold\n,Tom,sold\n", "utf-8")
     Path("b.csv").write_text("id,name,status\n7,Kim,sold\n,Tom,pending\n", "utf-8")
     found = ps.diff("a.csv", "b.csv")
-    assert told(found) == [("differs", None, "Tom", {"status": ("sold", "pending")})]
-    assert {row[0] for row in told(ps.diff("a.csv", "b.csv", match_on="tags"))} == {
+    assert texts_of(found) == [("differs", None, "Tom", {"status": ("sold", "pending")})]
+    assert {row[0] for row in texts_of(ps.diff("a.csv", "b.csv", match_on="tags"))} == {
         "only-a",
         "only-b",
     }
@@ -125,7 +125,7 @@ def test_every_kind_of_side_can_be_compared(files, tmp_path):
     for side in (*sides, ps.frame_from_pets(pets)):
         assert not ps.diff(snapshot, side), side
     edited = replace(pets[0], name="Rex")
-    assert told(ps.diff("x.parquet", snapshot_of([edited, pets[1]])))[0][3] == {
+    assert texts_of(ps.diff("x.parquet", snapshot_of([edited, pets[1]])))[0][3] == {
         "name": ("Pet 1", "Rex")
     }
 
@@ -137,15 +137,15 @@ def test_a_plan_is_compared_by_what_it_would_write(files):
     monday = plan_of(pets, sheet_of(renamed))
     tuesday = plan_of(pets, sheet_of([replace(renamed[0], status="pending"), *pets[1:]]))
     ps.save_plan(monday, "monday.json")
-    assert told(ps.diff("monday.json", tuesday)) == [
+    assert texts_of(ps.diff("monday.json", tuesday)) == [
         ("differs", 1, "Rex", {"status": ("sold", "pending")})
     ]
-    assert told(ps.diff(snapshot_of(pets), monday)) == [
+    assert texts_of(ps.diff(snapshot_of(pets), monday)) == [
         ("differs", 1, "Pet 1", {"name": ("Pet 1", "Rex")})
     ]
     assert not ps.diff(monday, snapshot_of(renamed))
     deleting = plan_of(pets, sheet_of(pets[:1], action="delete"))
-    assert told(ps.diff(monday, deleting))[0][3]["change"] == ("update", "delete")
+    assert texts_of(ps.diff(monday, deleting))[0][3]["change"] == ("update", "delete")
 
 
 def test_headers_are_mapped_if_any_side_has_them(files):
@@ -153,7 +153,7 @@ def test_headers_are_mapped_if_any_side_has_them(files):
     Path("german.csv").write_text("id,Tiername\n1,Rex\n", "utf-8")
     Path("english.csv").write_text("id,name\n1,Max\n", "utf-8")
     found = ps.diff("german.csv", "english.csv", mapping={"Tiername": "name"})
-    assert told(found)[0][3] == {"name": ("Rex", "Max")}
+    assert texts_of(found)[0][3] == {"name": ("Rex", "Max")}
     with pytest.raises(SheetError, match="no side has the header 'Nom'"):
         ps.diff("german.csv", "english.csv", mapping={"Nom": "name"})
     with pytest.raises(TypeError, match="cannot be compared"):
@@ -249,7 +249,7 @@ def test_missing_values_of_a_frame_are_blank():
     """A missing value of a DataFrame differs from a value, as a blank cell does."""
     one = pd.DataFrame({"id": [1, 2], "name": ["Rex", None]})
     two = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Mia"]})
-    assert told(ps.diff(one, two)) == [("differs", 2, "Mia", {"name": ("", "Mia")})]
+    assert texts_of(ps.diff(one, two)) == [("differs", 2, "Mia", {"name": ("", "Mia")})]
 
 
 def _random_lines(dice):

@@ -107,15 +107,12 @@ def command(
     rows from being compared, 1 if a file cannot be read.
     """
     form = _choose_format(context, form, outputs, [a, b, *([] if base is None else [base])])
-    sides: list[Comparable | None] = [a, b, base]
+    known: dict[Path | str | None, Comparable] = {}
     if _STORE in (a, b, base):
         with context.connect() as store, context.busy("Reading the store"):
-            snapshot = store.snapshot()
-        sides = [snapshot if side == _STORE else side for side in sides]
-    one, two, common = sides
-    if one is None or two is None:  # Both are arguments of the command.
-        raise click.UsageError("Name two files.")
-    found = ps.diff(one, two, common, match_on=match_on, **reading)
+            known[_STORE] = store.snapshot()
+    common = base and known.get(base, base)
+    found = ps.diff(known.get(a, a), known.get(b, b), common, match_on=match_on, **reading)
     for path in outputs:
         _save(found, path, limit)
     kinds = [_BY_SUFFIX[path.suffix.lower()] for path in outputs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -36,7 +35,7 @@ from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.decode import table_from_json
 from petsync.table.frame import has_action, unique_texts
 from petsync.table.options import ReadKeywords, ReadOptions
-from petsync.table.sheet import Finding, Sheet
+from petsync.table.sheet import Sheet
 
 __all__ = ["Comparable", "diff"]
 
@@ -78,7 +77,7 @@ def diff(
     side cannot be read, and TypeError for another type.
     """
     reject_unknown(options, "diff", ReadKeywords)
-    on = PlanOptions(match_on=match_on).match_on  # type: ignore[arg-type]
+    on = PlanOptions(match_on=(match_on,) if isinstance(match_on, str) else (*match_on,)).match_on
     mapping = dict(options.pop("mapping", None) or {})
     given = ReadOptions.of({**options, "defaults": mapping})
     values = [a, b] if base is None else [a, b, base]
@@ -258,10 +257,7 @@ def _side_of_sheet(sheet: Sheet, name: str) -> Side:
     others = sheet.others.drop(columns=[*own_results(sheet.others.columns)])
     if ACTION in sheet.columns:
         others = others.assign(action=rows[ACTION].mask(has_action(rows, "merge"), ""))
-    errors: dict[int, list[Finding]] = defaultdict(list)
-    for finding in sheet.problems:
-        if finding.severity == "error":
-            errors[finding.row].append(finding)
+    errors = sheet.errors_by_row
     blocked = tuple(blocked_row(sheet, row, errors[row], {}) for row in sheet.blocked)
     return Side(
         name=name,
