@@ -150,12 +150,13 @@ def rule_code(rule: SheetRule) -> str:
 
 def check_rules(rules: object) -> tuple[SheetRule, ...]:
     """Return the rules. Raises SettingsError if there are other values, or two with one name."""
-    given = [rules] if isinstance(rules, SheetRule) else list(rules)  # type: ignore[call-overload]
-    for each in given:
+    given: list[SheetRule] = []
+    for each in rules if isinstance(rules, Iterable) else (rules,):
         if not isinstance(each, SheetRule):
             raise SettingsError(
                 f"{type_name(each)} is not a rule", hint="Write ps.types.SheetRule(name=…, …)."
             )
+        given.append(each)
     if repeated := find_repeated(each.name for each in given):
         raise SettingsError(
             f"two rules have the name {given[repeated[0]].name!r}", hint="Rename one of them."
