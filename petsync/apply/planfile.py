@@ -36,9 +36,9 @@ __all__ = [
 ]
 
 _PARQUET = ".parquet"
-_DOCUMENTS = (".html", ".htm", ".xlsx", ".csv", ".md", ".txt")
-"""The endings of documents for people, from which no plan can be loaded."""
 """The suffix of plan files in Parquet."""
+_DOCUMENTS = (".html", ".htm", ".xlsx", ".csv", ".md", ".txt")
+"""The suffixes of documents for people, from which no plan can be loaded."""
 PLAN_KEY, _BLOCKS = b"petsync.plan", b"petsync.blocks"
 """The names of the file's metadata: the plan without its lists, and the number of row groups with
 changes.

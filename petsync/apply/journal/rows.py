@@ -251,8 +251,11 @@ def _remove_old(folder: Path) -> None:
     for path, note in _read_notes(folder, "*.json"):
         with suppress(OSError):
             if path.stat().st_mtime < oldest and not Path(note.state, NAME).exists():
-                path.with_suffix(".lock").unlink(missing_ok=True)
                 path.unlink()
+    for lock in folder.glob("*.lock"):
+        with suppress(OSError):
+            if lock.stat().st_mtime < oldest and not lock.with_suffix(".json").exists():
+                lock.unlink()
 
 
 def _note_name(text: str) -> str:
