@@ -6,6 +6,7 @@ it. petsync reads the changes from it block by block: they need not fit into mem
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -107,15 +108,25 @@ def read_store(path: Path) -> str:
 
 
 def is_plan_file(path: str | Path) -> bool:
-    """Return true if the file is a plan by its name (.json) or, as Parquet, by its content."""
+    """Return true if the file is a plan by its name (.json) or, as Parquet, by its content. A JSON
+    file that begins as a list is a sheet.
+    """
     source = Path(path)
-    if source.suffix.casefold() != _PARQUET:
-        return source.suffix.casefold() == ".json"
-    if not source.is_file():
+    if source.suffix.casefold() == ".json":
+        return not _is_list(source)
+    if source.suffix.casefold() != _PARQUET or not source.is_file():
         return False
     try:
         return PLAN_KEY in (_open(source).schema_arrow.metadata or {})
     except (OSError, *_DAMAGE):
+        return False
+
+
+def _is_list(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+    except OSError:
         return False
 
 

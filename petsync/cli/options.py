@@ -4,7 +4,6 @@ commands.
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import functools
 import re
@@ -826,22 +825,11 @@ def is_saved_plan(path: Path | str) -> TypeGuard[Path]:
     """Return true if the path is that of a saved plan, not of a sheet."""
     if isinstance(path, str):
         return False
-    if path.suffix.lower() == ".json":
-        return not _is_list(path)
-    if path.suffix.lower() != ".parquet":
+    if path.suffix.lower() not in (".json", ".parquet"):
         return False
     from petsync.apply.planfile import is_plan_file
 
     return is_plan_file(path)
-
-
-def _is_list(path: Path) -> bool:
-    """Return true if the file begins as a list of pets does."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
-    except OSError:
-        return False
 
 
 def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:

@@ -17,7 +17,7 @@ from petsync._files import is_address, is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
 from petsync.apply.planfile import is_plan_file, load_plan
-from petsync.errors import ResponseError, SheetError
+from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.plan.change import Snapshot
 from petsync.plan.compare import blocked_row
@@ -32,7 +32,6 @@ from petsync.sheets.load import load
 from petsync.sheets.read import read_file, read_source, sheet_from_frame
 from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.columns import CLEARED, COLUMNS, Column
-from petsync.table.decode import table_from_json
 from petsync.table.frame import has_action, unique_texts
 from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
@@ -45,7 +44,6 @@ Comparable = Sheet | Snapshot | Plan | pd.DataFrame | str | Path
 _CHANGE = "change"
 _LARGE = 1 << 20
 """The bytes of a CSV file from which the lines that both files have are left out."""
-_LISTS = (".jsonl",)
 
 
 @show_keywords(ReadKeywords)
@@ -164,22 +162,11 @@ def _read_path(path: str | Path, options: ReadOptions) -> _Read:
             f"{path} is an address, which cannot be compared", hint="Download the files first."
         )
     path = Path(path)
-    if path.suffix.casefold() == ".json" and path.is_file():
-        body = path.read_bytes()
-        if body.lstrip()[:1] == b"[":
-            return _pets_from(path, body)
     if is_plan_file(path):
         return load_plan(path)
-    if is_in_parts(path) or path.suffix.casefold() in _LISTS:
+    if is_in_parts(path):
         return SheetFiles.find(path, options).read_all()
     return read_file(path, options)
-
-
-def _pets_from(path: Path, body: bytes) -> PetTable:
-    try:
-        return PetTable(table_from_json(body))
-    except ResponseError as error:
-        raise SheetError(f"{path}: {error.message}", hint="Export it again.") from None
 
 
 def _with_statuses(read: Sequence[_Read]) -> list[_Read]:
