@@ -149,6 +149,15 @@ def test_a_saved_plan_is_not_used_up(store: Store, box: Sandbox, tmp_path: Path)
         rehearse(store, file)
 
 
+def test_a_list_of_pets_in_json_is_a_sheet(store: Store, tmp_path: Path) -> None:
+    """A JSON file with a list of pets is rehearsed as a sheet, not read as a saved plan."""
+    path = tmp_path / "pets.json"
+    path.write_text('[{"id": 1, "name": "Max"}]', "utf-8")
+    rehearsal = rehearse(store, path)
+    assert rehearsal.ok
+    assert _pets(rehearsal.after)[1].name == "Max"
+
+
 def test_a_folder_and_its_saved_plan(store: Store, box: Sandbox, tmp_path: Path) -> None:
     """A folder of files is rehearsed like its plan in Parquet, without a second plan."""
     folder, file = tmp_path / "big", tmp_path / "plan.parquet"
