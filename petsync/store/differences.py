@@ -30,7 +30,7 @@ from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
 from petsync.sheets.load import load
 from petsync.sheets.read import read_file, read_source, sheet_from_frame
-from petsync.table.arrow import PetTable, rows_from_pets
+from petsync.table.arrow import rows_from_pets
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import has_action, unique_texts
 from petsync.table.options import ReadKeywords, ReadOptions
@@ -96,7 +96,7 @@ def diff(
         return find_differences(*sides, match_on=on)
 
 
-_Read = Sheet | Plan | Snapshot | PetTable
+_Read = Sheet | Plan | Snapshot
 
 
 def _read(value: object, options: ReadOptions) -> _Read:
@@ -229,7 +229,7 @@ def _side(value: _Read, name: str, are_plans: bool) -> Side:
         return _side_of_sheet(value, name)
     frame = value.rows
     notes = []
-    if isinstance(value, Snapshot) and value.coverage.failed:
+    if value.coverage.failed:
         failed = ", ".join(each.query for each in value.coverage.failed)
         notes.append(f"{name}: the pets of the status {failed} could not be listed.")
     return Side(name=name, frame=frame[[*COLUMNS]], notes=tuple(notes))
