@@ -209,6 +209,19 @@ def test_a_workbook_has_the_findings_of_an_xlsx(tmp_path: Path, ending: str) -> 
     assert marked.cells == ps.annotate_sheet(expected, tmp_path / "peer.marked.xlsx").cells
 
 
+@pytest.mark.parametrize("ending", WRITERS)
+def test_a_character_that_xml_lacks_is_read(tmp_path: Path, ending: str) -> None:
+    """A text with U+FFFF is read, also beside a formula, for which the cells are parsed."""
+    text = "\uffff" if ending != ".ods" else "\ufffd"
+    wrong = ["2", "c", Error("#REF!", formula=True)]
+    rows = [["id", "name", "status"], ["1", f"a{text}b", "sold"], wrong]
+    path = tmp_path / f"odd{ending}"
+    path.write_bytes(WRITERS[ending]([Tab("P", rows)]))
+    sheet = read_sheet(path)
+    assert ("P!C3", "error-cell") in [each[:2] for each in listed(sheet)]
+    assert sheet.rows["name"].to_list() == [f"a{text}b"]
+
+
 def test_an_open_document_sheet_has_what_only_it_can_have(tmp_path: Path) -> None:
     """Repeated cells and rows, spaces, breaks, comments, durations, unknown errors and formulas
     without a value are read.
@@ -248,7 +261,7 @@ def test_an_open_document_sheet_has_what_only_it_can_have(tmp_path: Path) -> Non
     assert ("P!C4", "boolean-instead-of-text") in found
     cells_read = load.load(path).data
     grid = openpyxl.load_workbook(io.BytesIO(cells_read))["P"]
-    assert grid["B2"].value == grid["B3"].value == "a  b c\nd\ne\t"
+    assert grid["B2"].value == grid["B3"].value == " a  b c\nd\ne\t"
 
 
 @pytest.mark.parametrize("ending", RECORDS)

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ class _Marks:
 
     errors: dict[tuple[int, int], str] = field(default_factory=dict)
     """The error values, by row and column."""
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The texts that calamine reads wrongly, by row and column."""
     merged: list[str] = field(default_factory=list)
     hidden_rows: set[int] = field(default_factory=set)
     hidden_columns: list[tuple[int, int]] = field(default_factory=list)
@@ -158,6 +161,11 @@ def _add_rows(tab: PlainTab, book: CalamineWorkbook, number: int, mark: _Marks) 
             for column, value in enumerate(values, left)
             if value != ""
         ]
+        if mark.texts:
+            cells = [
+                each._replace(value=mark.texts.get((row, each.column), each.value))
+                for each in cells
+            ]
         if row in errors:
             wrong = {each.column for each in errors[row]}
             kept = (each for each in cells if each.column not in wrong)
@@ -177,7 +185,8 @@ _BOF, _EOF, _FILEPASS, _BOUNDSHEET = 0x0809, 0x000A, 0x002F, 0x0085
 _XLS_SHEET = 0
 _FORMULAS = (0x0006, 0x0206, 0x0406)
 _BOOLERR, _MULRK, _ROW, _COLINFO, _MERGECELLS = 0x0205, 0x00BD, 0x0208, 0x007D, 0x00E5
-_CELLS = frozenset([0x0203, 0x027E, 0x00FD, 0x0204, 0x00D6, _BOOLERR, *_FORMULAS])
+_TEXTS, _CONTINUE, _TEXT_CELL = 0x00FC, 0x003C, 0x00FD
+_CELLS = frozenset([0x0203, 0x027E, _TEXT_CELL, 0x0204, 0x00D6, _BOOLERR, *_FORMULAS])
 """The records of a number, a text, a boolean, an error or a formula."""
 
 
@@ -277,21 +286,88 @@ def _records(stream: bytes, at: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_xls_marks(path: Path, stream: bytes) -> Iterator[_Marks]:
-    places = []
+    places: list[int] = []
+    texts: list[bytes] = []
+    before = 0
     for number, body in _records(stream, 0):
         if number == _FILEPASS:
             raise _password_error(path)
+        before = before if number == _CONTINUE else number
+        if before == _TEXTS:
+            texts.append(body)
         if number == _BOUNDSHEET:
             place, _, kind = struct.unpack_from("<IBB", body)
             if kind == _XLS_SHEET:
                 places.append(place)
         if number == _EOF:
             break
+    split_texts = _read_split_texts(texts)
     for place in places:
-        yield _read_xls_sheet(stream, place)
+        yield _read_xls_sheet(stream, place, split_texts)
 
 
-def _read_xls_sheet(stream: bytes, place: int) -> _Marks:
+def _read_split_texts(records: Sequence[bytes]) -> dict[int, str]:
+    """Return the texts, by number, with a character beyond 16 bits that two records share, of which
+    calamine makes two replacement characters. `records` are those of the table of texts.
+    """
+    if not any(
+        before[-1:] and before[-1] >> 2 == 0b110110 and len(body) > 2 and body[2] >> 2 == 0b110111
+        for before, body in pairwise(records)
+    ):
+        return {}
+    reader = _TextReader(records)
+    count = struct.unpack("<4xI", reader.take(8))[0]
+    texts = ((number, *reader.read_text()) for number in range(count))
+    return {number: text for number, text, is_split in texts if is_split}
+
+
+class _TextReader:
+    """Reads a table of texts that goes on in further records."""
+
+    def __init__(self, records: Sequence[bytes]) -> None:
+        self._records = iter(records)
+        self._body, self._at = next(self._records), 0
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes, which may be in several records."""
+        pieces = []
+        while size:
+            if self._at == len(self._body):
+                self._go_on()
+            piece = self._body[self._at : self._at + size]
+            self._at += len(piece)
+            size -= len(piece)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def read_text(self) -> tuple[str, bool]:
+        """Return the next text, and whether two records share a character of it."""
+        left, flags = struct.unpack("<HB", self.take(3))
+        runs = struct.unpack("<H", self.take(2))[0] if flags & 8 else 0
+        phonetic = struct.unpack("<I", self.take(4))[0] if flags & 4 else 0
+        units, is_split = b"", False
+        while left:
+            if self._at == len(self._body):
+                self._go_on()
+                # A record that goes on with characters begins with their size.
+                flags = self.take(1)[0]
+                is_split |= bool(units) and units[-1] >> 2 == 0b110110
+            size = 1 + (flags & 1)
+            count = min(left, max((len(self._body) - self._at) // size, 1))
+            piece = self.take(count * size)
+            units += piece if size == 2 else piece.decode("latin-1").encode("utf-16-le")
+            left -= count
+        self.take(4 * runs + phonetic)
+        return units.decode("utf-16-le", "replace"), is_split
+
+    def _go_on(self) -> None:
+        body = next(self._records, None)
+        if body is None:
+            raise _DamageError("its table of texts is incomplete")
+        self._body, self._at = body, 0
+
+
+def _read_xls_sheet(stream: bytes, place: int, split_texts: Mapping[int, str]) -> _Marks:
     marks, depth = _Marks(), 0
     for number, body in _records(stream, place):
         if number == _BOF:
@@ -302,6 +378,10 @@ def _read_xls_sheet(stream: bytes, place: int) -> _Marks:
                 break
         elif depth == 1:
             _take_xls_record(marks, number, body)
+            if number == _TEXT_CELL and split_texts:
+                row, column, text = struct.unpack_from("<HH2xI", body)
+                if text in split_texts:
+                    marks.texts[row, column] = split_texts[text]
     return marks
 
 

@@ -63,6 +63,13 @@ def find_resaved_forms(text: str, *, times: int = 4) -> list[str]:
     return forms
 
 
+def _find_all_forms(text: str) -> list[str]:
+    """Return the resaved forms of the text, and those of an .xls file, which has line feeds."""
+    forms = find_resaved_forms(text)
+    fed = [_LINE_END.sub("\n", form) for form in (text, *forms)]
+    return [form for form in dict.fromkeys((*forms, *fed)) if form != text]
+
+
 def _normalize_line_ends(text: str) -> str:
     return _LINE_END.sub("\n", text) if "\n" in text else text
 
@@ -152,8 +159,7 @@ def _find_fragile(ids: Sequence[str], texts: Sequence[str]) -> list[tuple[str, s
     return [
         (number, text)
         for number, text in candidates
-        if (forms := find_resaved_forms(text))
-        and not any((number, form) in pairs for form in forms)
+        if (forms := _find_all_forms(text)) and not any((number, form) in pairs for form in forms)
     ]
 
 
@@ -174,7 +180,7 @@ def _ids(grid: Grid, column_positions: Mapping[str, int]) -> list[str]:
 
 
 def _restore_column(cells: Cells, ids: Sequence[str], texts: Sequence[tuple[str, str]]) -> Cells:
-    forms = {(number, form): text for number, text in texts for form in find_resaved_forms(text)}
+    forms = {(number, form): text for number, text in texts for form in _find_all_forms(text)}
     cell_texts: list[str] = cells.text.to_pylist()
     exact = [forms.get((number, text), text) for number, text in zip(ids, cell_texts, strict=True)]
     return Cells(pa.array(exact, pa.large_string()), cells.kinds)

@@ -55,7 +55,10 @@ _SKIPPED = (
 such as drawings.
 """
 _ERROR = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!)|Err:[0-9]{3}")
-_SPACES = re.compile(r"[ \t\n]+")
+_LAYOUT = re.compile(r" *[\t\n][ \t\n]*")
+"""Space that only lays out the file. OpenDocument also ignores repeated spaces, and those around a
+paragraph, but LibreOffice writes those of a text like that.
+"""
 _RETURNS = re.compile(r"\r\n|\n\r|\r")
 """Line ends of a text; those of the file itself are line feeds, see the XML specification."""
 _SPACE, _TAB, _BREAK = "\0", "\1", "\2"
@@ -278,8 +281,8 @@ class _Reader:
     def _end_paragraph(self) -> None:
         if self._text is not None:
             text = _RETURNS.sub(_BREAK, "".join(self._text))
-            plain = _SPACES.sub(" ", text).strip(" ")
-            self._paragraphs.append(plain.translate(_MEANT))
+            words = [each for each in _LAYOUT.split(text) if each]
+            self._paragraphs.append(" ".join(words).translate(_MEANT))
             self._text = None
 
     def _add_spaces(self, attributes: Mapping[str, str]) -> None:

@@ -156,6 +156,7 @@ value.
 
 _FORMULAS = ((b"<f", re.compile(rb"<f[\s>/]")), (b":f", re.compile(rb":f[\s>/]")))
 _ERROR = re.compile(rb'"e"')
+_NONCHARACTER = re.compile(rb"\xef\xbf[\xbe\xbf]")
 _CELL_TAG = re.compile(rb"<((?:\w+:)?)c\b")
 _READ_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!")
 _HIDDEN_MARK = re.compile(rb"hidden(?: |='|=\"[1t])")
@@ -246,7 +247,9 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
         return found_survey
     walk = Walk(found_survey.take)
     try:
-        walk.run(data)
+        # The package has decoded the escapes of U+FFFE and U+FFFF, which XML lacks. No text of a
+        # cell is taken here, and the offsets stay the same.
+        walk.run(_NONCHARACTER.sub(b"\xef\xbf\xbd", data))
     except MarkupError as error:
         raise SheetError(
             f"{where}: the worksheet is damaged: {error}",
