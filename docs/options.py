@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 
 from petsync.config.model import INHERITED, TABLES, Option, options_of
@@ -28,7 +29,7 @@ def config_page(text: str) -> str:
 
 def _marked(name: str) -> Iterator[str]:
     table = "" if name == "top" else name
-    yield from (f"<!-- options: {name} -->", TABLES[table].__doc__ or "", "")
+    yield from (f"<!-- options: {name} -->", cleandoc(TABLES[table].__doc__ or ""), "")
     yield from ("| option | value | meaning | default | example |", "|---|---|---|---|---|")
     # Options that a job inherits from the top level are in the top-level table only.
     shown = (each for each in options_of(table).values() if not table or each.name not in INHERITED)

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import aiohttp
+import anyio
 import httpx
 import pytest
 from scripted import ScriptedServer, answer
@@ -154,6 +155,26 @@ def test_a_transport_cannot_send_a_change_twice(kind: str, library: ModuleType) 
                     act()
     assert seen == ["GET", "POST", "PUT", "DELETE"]
     assert [each.split()[0] for each in server.requests] == ["GET", "GET", "POST", "PUT", "DELETE"]
+
+
+def test_an_error_of_anyio_is_a_lost_connection(library: ModuleType) -> None:
+    """An error that httpcore lets through when a connection ends is a lost request: a read is sent
+    again, and a change whose outcome is unknown says so.
+    """
+    seen: list[str] = []
+
+    def handler(request: Any) -> Any:
+        seen.append(request.method)
+        raise anyio.EndOfStream
+
+    client = library.AsyncClient(transport=library.MockTransport(handler))
+    with ps.connect(URL, http=client, retry=ps.RetryPolicy(attempts=2), environ={}) as store:
+        with pytest.raises(ps.errors.TransportError, match=r"EndOfStream"):
+            store.api.get_pet_by_id(7)
+        with pytest.raises(ps.errors.TransportError) as failed:
+            store.api.add_pet(ps.Pet(name="Rex"))
+    assert failed.value.may_have_happened
+    assert seen == ["GET", "GET", "POST"]
 
 
 def test_what_the_client_adds_goes_to_the_store_alone(library: ModuleType) -> None:

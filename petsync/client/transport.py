@@ -410,7 +410,11 @@ def _library_of(given: object) -> ModuleType:
 
 
 def _as_httpx(error: Exception, library: ModuleType) -> Exception:
-    """Return httpx's error of the same name for an error of httpx2; other errors unchanged."""
+    """Return httpx's error of the same name for an error of httpx2, and a ReadError for an error of
+    anyio, which httpcore lets through when a connection ends; other errors unchanged.
+    """
+    if type(error).__module__.partition(".")[0] == "anyio":
+        return httpx.ReadError(f"the connection ended ({type(error).__name__})")
     if library is httpx or not isinstance(error, library.HTTPError | library.InvalidURL):
         return error
     kind = getattr(httpx, type(error).__name__, httpx.TransportError)

@@ -359,7 +359,7 @@ def _options(
 
 
 def _comment(text: str) -> str:
-    plain = text.replace("`", "")
+    plain = " ".join(text.replace("`", "").split())
     lines = textwrap.wrap(
         plain, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
     )

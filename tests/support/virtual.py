@@ -57,6 +57,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return the virtual time in seconds."""
         return self.now
 
+    async def shutdown_default_executor(self, *_: object) -> None:
+        """Wait for the threads without a limit: in virtual time, any limit is over at once."""
+        await super().shutdown_default_executor()
+
     def _run_once(self) -> None:
         scheduled = self._scheduled
         while scheduled and scheduled[0]._cancelled:
