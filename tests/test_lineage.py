@@ -990,6 +990,30 @@ def test_an_add_of_another_state_folder_whose_end_nobody_saw(desk: Desk, tmp_pat
     assert f"--state {tmp_path / 'state'}`" in conflict.suggestion
 
 
+@pytest.mark.parametrize("folder", ["state", "elsewhere"])
+def test_a_plan_adds_no_row_that_may_have_been_added_since(
+    desk: Desk, tmp_path: Path, folder: str
+) -> None:
+    """If the outcome of a row's add is unknown, an older plan of the edited row does not add it,
+    and names the way out.
+    """
+    desk.csv({**REX, "name": "Rexy", "tags": ""})
+    older = desk.plan()
+    desk.csv(REX)
+    plan = desk.plan()
+    desk.box.break_with("drop_after=1,only=addPet")
+    with pytest.raises(InterruptedRunError) as stop:
+        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
+    desk.box.break_with(None)
+    with ps.connect(desk.box.url, state=tmp_path / folder) as other:
+        report = other.apply(older, progress=False)
+    assert desk.names().count("Rexy") == 0
+    (result,) = report.results
+    assert result.outcome == "conflict"
+    where = f" --state {tmp_path / 'state'}" if folder == "elsewhere" else ""
+    assert f"`petsync resume {stop.value.report.run_id}{where}` determines it" in result.message
+
+
 def stopped(desk: Desk, plan: Plan) -> None:
     """Apply the plan, and stop the run after its first change."""
 
@@ -2140,6 +2164,33 @@ def test_a_plan_adds_no_row_that_was_added_since_it_was_made(
     is_sure = not edit and older.source_digest
     assert report.exit_code == (0 if is_sure else 5)
     assert all("since this plan was made" in each.message for each in report.results)
+
+
+@pytest.mark.parametrize("folder", ["state", "elsewhere"])
+def test_a_plan_made_during_a_run_adds_no_row_of_the_run(
+    desk: Desk, tmp_path: Path, folder: str
+) -> None:
+    """A plan of the edited sheet that is made while a run adds its rows adds none of them again,
+    also with another state folder.
+    """
+    rows = [{**REX, "name": f"Rex {n}"} for n in range(12)]
+    desk.csv(*rows)
+    plan = desk.plan()
+    later: list[Plan] = []
+
+    def edit(_: object) -> None:
+        if not later and len(desk.names()) > len(SHOP):
+            desk.csv(*({**row, "name": f"{row['name']} II", "tags": ""} for row in rows))
+            with ps.connect(desk.box.url, state=tmp_path / folder) as other:
+                later.append(other.plan(desk.path))
+
+    desk.store.apply(plan, on_progress=edit, concurrency=1, progress=False)
+    names = desk.names()
+    assert len(names) == len(SHOP) + 12
+    assert later[0].adds
+    with ps.connect(desk.box.url, state=tmp_path / folder) as other:
+        assert other.apply(later[0], progress=False).exit_code == 5
+    assert desk.names() == names
 
 
 def test_a_plan_of_a_copy_adds_no_row_that_was_added_from_the_other(

@@ -26,6 +26,7 @@ from collections.abc import (
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
@@ -930,16 +931,16 @@ def settle_overtaken(
     """Return the earlier results of a run, and the new results among them, if other runs of the
     same sheet have started since its plan was made.
 
-    `records` are the rows that those runs added, from the plan's file or a copy of it. If a run
-    added a row of the plan's file with the same values, the row is unchanged. Any other row that
-    may have been added is a conflict.
+    `records` are the rows that those runs added, or may have added, from the plan's file or a copy
+    of it. If a run added a row of the plan's file with the same values, the row is unchanged. Any
+    other row that may have been added is a conflict.
     """
     adds = {
         n: each
         for n, each in enumerate(plan.changes)
         if isinstance(each, Add) and each.pet_id is None
     }
-    tab_records = [each for each in records if each.tab == plan.tab]
+    tab_records = [each for each in records if each.tab == plan.tab and each.state == "added"]
     unchanged = {
         each.row: each for each in tab_records if each.digest and each.digest == plan.source_digest
     }
@@ -951,11 +952,19 @@ def settle_overtaken(
     found |= {number: by_pet[pet_id] for number, pet_id in added.items()}
     used = {each.pet_id for each in found.values()}
     uncertain = (r for r in edited if r.pet_id not in used and is_of_file(plan, r))
-    other = next(uncertain, None)
+    unknown = (r for r in records if r.tab == plan.tab and r.state == "unknown")
+    other = next(chain(unknown, uncertain), None)
     decided: dict[int, Result] = {}
     for number, change in adds.items():
         record = found.get(number, other)
         if record is None:
+            continue
+        if record.state == "unknown":
+            why = (
+                f"run {record.run_id} may have added a row of this sheet since this plan was made: "
+                f"`{record.resume}` determines it; then plan again"
+            )
+            decided[number] = result_of(number, change, "conflict", "superseded", why)
             continue
         is_this = number in found and is_of_file(plan, record)
         what = "this row" if is_this else "a row of this sheet"

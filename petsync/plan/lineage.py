@@ -220,6 +220,10 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     result is unknown. "unsent": the run stopped before it began to add a pet. "held": the run left
     the row in conflict, because it may belong to any of the pets in `may_be`.
     """
+    at: str = ""
+    """The time at which the run's add ended, or began if it has no end; "" if the run only
+    recognised the pet.
+    """
     run_started: str = ""
     """The start of the run that wrote the record, ISO 8601 in UTC."""
     folder: str = ""

@@ -283,6 +283,8 @@ class Comparer:
         `sibling_restored` is the time when a round last found an older copy of another sheet, ""
         for never. Without `has_inbound` the changes for the sheet are not planned.
         """
+        # The time from which the plan does not know what other runs add.
+        created = _now()
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
         remembered = {} if own is None else find_remembered(sheet, own, snapshot.rows)
@@ -324,7 +326,7 @@ class Comparer:
             options=self._plan_options(base, may_delete),
             guard=self.job.guard,
             profile=self.store.api.aio.session.profile,
-            created=_now(),
+            created=created,
         )
         plan = decided.plan
         pet_ids = {**remembered, **plan.recognised}

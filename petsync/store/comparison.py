@@ -319,6 +319,8 @@ class SheetComparer:
         executor: Executor | None = None,
     ) -> Decided:
         options, guard = request
+        # The time from which the plan does not know what other runs add.
+        created = _now()
         compared = await self.compare(
             sheet,
             snapshot,
@@ -340,7 +342,7 @@ class SheetComparer:
         if not options.two_way:
             must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
         profile = self.api.session.profile
-        decided = compare(compared, options=options, guard=guard, profile=profile, created=_now())
+        decided = compare(compared, options=options, guard=guard, profile=profile, created=created)
         if compared.snapshot.coverage.is_narrow and (
             options.scope == "all"
             or (options.scope == "auto" and self._may_differ(decided, compared, ids))

@@ -763,8 +763,9 @@ def _check_not_undone(past: PastRun, undoing_runs: Mapping[str, PastRun]) -> Non
 
 
 def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> EarlierResults:
-    """Return the results for rows without an id that another run of the sheet has added since the
-    plan was made, and record them in the journal: the new run does not add these rows again.
+    """Return the results for rows without an id that another run of the sheet added, or may have
+    added, since the plan was made, and record them in the journal: the new run does not add these
+    rows again.
     """
     if plan.undoes or not Tally.of(plan.changes).unassigned:
         return NO_EARLIER_RESULTS
@@ -773,10 +774,12 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
     records = [
         record
         for record in _iter_at_plan(plan, journal.read_row_records(plan.store))
-        if record.state == "added" and record.pet_id is not None and record.pet_id not in recognised
+        if record.state == "unknown" or (record.state == "added" and record.pet_id is not None)
+        if record.pet_id not in recognised
         if record.is_added and record.run_id != run_session.run_id
-        # A run whose start is in the future started before the clock was set back.
-        if planned_at <= datetime.fromisoformat(record.run_started) <= now
+        # The run may have been working when the plan was made. A time in the future was before the
+        # clock was set back.
+        if planned_at <= datetime.fromisoformat(record.at or record.run_started) <= now
         if is_of_file(plan, record)
         or (record.base == plan.base if plan.base else _is_of_table(plan, record))
     ]

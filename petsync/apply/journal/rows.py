@@ -1112,7 +1112,7 @@ def _iter_records(
     updated = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
     rows = {each.row: each for each in sheet_rows.rows}
     started = set()
-    for number, row, cell, after, outcome, cause, assigned, alike in connection.execute(
+    for number, row, cell, after, outcome, cause, assigned, alike, at in connection.execute(
         _ADDS, (run,)
     ):
         if cause == "not-begun":
@@ -1143,6 +1143,7 @@ def _iter_records(
             source=origin.source,
             digest=origin.digest,
             base=origin.base,
+            at=at,
             run_started=origin.started,
             seen=origin.seen,
             action=place.action,
@@ -1303,8 +1304,8 @@ WHERE run = ? AND pet_id IS NOT NULL AND row IS NOT NULL
 AND NOT (kind = 'add' AND outcome IS 'applied')
 """
 _ADDS = """
-SELECT number, row, source, after, outcome, cause, assigned_id, found FROM change
-WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
+SELECT number, row, source, after, outcome, cause, assigned_id, found, coalesce(ended, intended)
+FROM change WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 """
 _APPLIED_PETS = """
 SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
