@@ -407,3 +407,30 @@ def test_what_cannot_become_a_workbook_says_why(shop):
     undo = shop.store.apply(shop.store.undo(report.run_id))
     with pytest.raises(PlanError, match="is an undo"):
         shop.store.failed_rows(undo.run_id, shop.folder / "failed.xlsx")
+
+
+def test_a_row_that_breaks_a_rule_has_its_message_as_a_comment(shop):
+    """A row that a rule of one's own kept out of the plan has the rule's message at its cell, also
+    beside another mistake.
+    """
+    path = shop.sheet(
+        "prices.xlsx",
+        [
+            row_of(pet(1, "Rex"), Price="ask"),
+            row_of(pet(2, "Mia"), Price="ask", status="lost"),
+            row_of(pet(3, "Max")),
+        ],
+    )
+    rule = ps.types.SheetRule(name="price", columns=["Price"], minimum=1, message="Ask the buyers.")
+    sheet = shop.store.read(path, rules=[rule])
+    report = shop.store.apply(shop.store.plan(sheet, **NO_LIMITS))
+    shop.store.failed_rows(report.run_id, shop.folder / "fixed.xlsx")
+    found = {}
+
+    def note(cells, notes):
+        found[cells["id"].value] = {name: text for name, text in notes.items() if "petsync" in text}
+
+    edit(shop.folder / "fixed.xlsx", note)
+    assert "'ask': Ask the buyers." in found["1"]["Price"]
+    assert "(unknown-status)" in found["2"]["status"]
+    assert "Ask the buyers." in found["2"]["status"]

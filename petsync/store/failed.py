@@ -8,6 +8,7 @@ from pathlib import Path
 
 from petsync.errors import PlanError
 from petsync.plan.change import Conflict
+from petsync.plan.compare import blocked_row
 from petsync.plan.plan import both_sides
 from petsync.plan.report import Report
 from petsync.report.words import capital, describe_cause
@@ -50,6 +51,13 @@ def _advice_of(report: Report, sheet: Sheet) -> Mapping[int, Sequence[Advice]]:
         if finding.severity == "error":
             advice = Advice(finding.column, finding.rule, finding.problem, finding.suggestion)
             found[finding.row].append(advice)
+    errors = sheet.errors_by_row
+    for blocked in report.plan.blocked:
+        # The sheet was read again, without the rules with which it was planned.
+        row = blocked.row
+        if blocked.problem != blocked_row(sheet, row, errors.get(row, ()), {}).problem:
+            column = _find_column(sheet, row, blocked.source)
+            found[row].append(Advice(column, "rule", capital(blocked.problem)))
     for conflict in report.plan.open_conflicts:
         if conflict.row is not None:
             found[conflict.row] += _advice_on_conflict(conflict, sheet)
