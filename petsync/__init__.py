@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
     from petsync.client.retry import RetryPolicy
+    from petsync.differences import diff
     from petsync.models import Category, Pet, Tag
     from petsync.plan.guard import Guard, Limit
     from petsync.profile import LIVE, STANDARD, ServiceProfile
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         write_sheet,
     )
     from petsync.store import Store, connect, demo
-    from petsync.store.differences import diff
     from petsync.table.frame import frame_from_pets, pets_from_frame
 
 
@@ -103,7 +103,7 @@ _HOMES = {
         "connect",
         "demo",
     ),
-    "petsync.store.differences": ("diff",),
+    "petsync.differences": ("diff",),
     "petsync.table.frame": (
         "frame_from_pets",
         "pets_from_frame",

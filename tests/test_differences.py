@@ -1,6 +1,10 @@
 """diff: the differences between two tables, with and without a base."""
 
+import copy
 import random
+import re
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import openpyxl
@@ -18,6 +22,8 @@ from petsync.report.html import document_page
 from petsync.report.json import diff_json
 from petsync.report.views.diff import diff_page_view, diff_title
 from petsync.report.workbook import diff_workbook
+from petsync.sheets import common
+from petsync.sheets.files import Source
 
 HEAD = "id,name,status,tags,Price\n"
 OLD = HEAD + "1,Rex,available,a; b,5\n2,Mia,sold,,6\n3,Leo,reserved,,\n,Kim,sold,,8\n"
@@ -259,6 +265,42 @@ def _random_lines(dice):
         yield f"{dice.choice(ids)},{dice.choice(texts)},{dice.choice(['sold', '', 'odd'])},5"
 
 
+_starts = st.from_regex(rb"[0-9]{0,20}[,;\t /:a\xff]?[0-9]{0,3}", fullmatch=True)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), _starts), max_size=40), st.booleans())
+def test_ids_are_read_from_the_start_of_lines(pairs, has_end):
+    """The ids of lines are the numbers of at most 18 digits before a delimiter, each once in its
+    file, wherever the line is; and lines are the same as `splitlines` has them.
+    """
+    each = [start for times, start in pairs for _ in range(times)] + [b"x" * 20]
+    data = b"\n" * common._HEAD + b"\n".join(each) + b"\n" * has_end
+    lines = common.Lines(Source(Path("a.csv"), "text", data))
+    found = [(re.match(rb"([0-9]{1,18})[,;\t]", start), n) for n, start in enumerate(each, 32)]
+    ids = [(int(match[1]), n) for match, n in found if match]
+    counts = Counter(number for number, _ in ids)
+    expected = sorted(pair for pair in ids if counts[pair[0]] == 1)
+    assert [*zip(lines.ids.tolist(), lines.at.tolist(), strict=True)] == expected
+    ends = [data[a:b] for a, b in pairwise(lines.offsets.tolist())]
+    assert [*filter(None, ends)] == data.splitlines(keepends=True)
+
+
+def test_only_differences_that_are_read_are_made(files):
+    """The differences of two files are the same one by one, in parts, all together and as a copy,
+    and as those of two tables.
+    """
+    found = ps.diff("new.csv", "old.csv")
+    rows = [*found.rows]
+    assert [found.rows[n] for n in range(len(rows))] == rows == [*found.rows[:2], *found.rows[2:]]
+    assert found.rows == rows == copy.deepcopy(found).rows
+    assert [row.kind for row in rows] == [*found.counts.elements()]
+    tables = ps.diff(ps.read_sheet("new.csv"), ps.read_sheet("old.csv"))
+    assert isinstance(tables.rows, list)
+    assert [replace(row, where_a="", where_b="") for row in tables.rows] == [
+        replace(row, where_a="", where_b="") for row in rows
+    ]
+
+
 @pytest.mark.parametrize("seed", range(16))
 def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
     """Large files are compared without their common lines; the result is the same as with them."""
@@ -276,8 +318,8 @@ def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
     for name, rows in (("old.csv", lines), ("new.csv", other)):
         text = end.join(["id,name,status,Price", *rows]) + end * (seed % 4 > 0)
         Path(name).write_bytes(text.encode())
-    monkeypatch.setattr("petsync.store.differences._LARGE", 1 << 60)
+    monkeypatch.setattr("petsync.differences._LARGE", 1 << 60)
     whole = ps.diff("old.csv", "new.csv")
-    monkeypatch.setattr("petsync.store.differences._LARGE", 0)
+    monkeypatch.setattr("petsync.differences._LARGE", 0)
     found = ps.diff("old.csv", "new.csv")
     assert found == whole

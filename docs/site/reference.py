@@ -39,7 +39,7 @@ GROUPS = {
     "plans": Group(
         "Plans",
         "What would change, and why. [Plans](../../plan.md) explains the rules.",
-        ("plan", "apply.planfile"),
+        ("plan", "apply.planfile", "differences"),
     ),
     "runs": Group(
         "Runs and rehearsals",

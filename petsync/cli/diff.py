@@ -19,8 +19,8 @@ from petsync.plan.options import MATCHABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from petsync.differences import Comparable
     from petsync.plan.differences import Differences
-    from petsync.store.differences import Comparable
 
 __all__ = ["command"]
 

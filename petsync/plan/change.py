@@ -168,13 +168,17 @@ class LongSequence(Sequence[T]):
     def make(self, number: int) -> T:
         """Return the item at this position."""
 
+    def make_all(self, numbers: range) -> tuple[T, ...]:
+        """Return the items at these positions."""
+        return tuple(map(self.make, numbers))
+
     @overload
     def __getitem__(self, place: int) -> T: ...
     @overload
     def __getitem__(self, place: slice) -> tuple[T, ...]: ...
     def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
         numbers = range(len(self))[place]
-        return self.make(numbers) if isinstance(numbers, int) else tuple(map(self.make, numbers))
+        return self.make(numbers) if isinstance(numbers, int) else self.make_all(numbers)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):

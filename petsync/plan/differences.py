@@ -15,7 +15,7 @@ from petsync._display import as_html, as_text, count
 from petsync.models import Category, Pet, Tag
 from petsync.plan import match
 from petsync.plan.base import find_different_units
-from petsync.plan.change import Blocked
+from petsync.plan.change import Blocked, LongSequence
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -35,6 +35,7 @@ __all__ = ["DifferenceKind", "Differences", "RowDifference", "Side", "find_diffe
 
 
 DifferenceKind = Literal["conflict", "differs", "only-a", "only-b", "a", "b"]
+_ORDER = {kind: n for n, kind in enumerate(get_args(DifferenceKind))}
 DIFFERENCES_FORMAT = 1
 
 
@@ -107,6 +108,8 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counts(self) -> Mapping[DifferenceKind, int]:
         """The number of differences of each kind."""
+        if isinstance(self.rows, LongRows):
+            return Counter(self.rows.kinds)
         return Counter(row.kind for row in self.rows)
 
     @property
@@ -163,6 +166,11 @@ class _Pair(NamedTuple):
     a: int
     b: int
 
+    @property
+    def kind(self) -> DifferenceKind:
+        """The kind of the pair's difference."""
+        return "only-b" if self.a < 0 else "only-a" if self.b < 0 else "differs"
+
 
 def find_differences(
     a: Side, b: Side, base: Side | None = None, *, match_on: Sequence[Column] = ()
@@ -182,14 +190,15 @@ def find_differences(
     notes = [*_iter_notes(sides, columns, own), *(note for side in sides for note in side.notes)]
     if base is None:
         compared = _Comparison(tables[0], tables[1], match_on)
-        rows, equal, same = [*compared.rows()], compared.equal, 0
+        equal, same = compared.equal, 0
+        rows: Sequence[RowDifference] = LongRows(compared)
         if compared.left_out:
             pets = count(compared.left_out, "pet")
             notes.append(f"{pets} that the plan is not about: left out.")
     else:
         merged = _Merge(tables[0], tables[1], tables[2], match_on)
-        rows, equal, same = merged.rows(), merged.equal, merged.same
-    order = {kind: n for n, kind in enumerate(get_args(DifferenceKind))}
+        rows = sorted(merged.rows(), key=lambda row: _ORDER[row.kind])
+        equal, same = merged.equal, merged.same
     return Differences(
         a=a.name,
         b=b.name,
@@ -198,7 +207,7 @@ def find_differences(
         rows_b=len(b.frame) + len(b.blocked) + b.agreeing,
         equal=equal + a.agreeing,
         same=same,
-        rows=sorted(rows, key=lambda row: order[row.kind]),
+        rows=rows,
         blocked_a=a.blocked,
         blocked_b=b.blocked,
         notes=tuple(dict.fromkeys(notes)),
@@ -296,15 +305,14 @@ class _Comparison:
         self.pairs = [*sorted(different, key=lambda pair: pair.b), *in_scope]
         """The rows that differ, in the order of B; then those that only A has."""
 
-    def rows(self) -> Iterator[RowDifference]:
-        """Yield the difference of each of the `pairs`."""
-        pets_a = _pets_of(self._a, [pair.a for pair in self.pairs])
-        pets_b = _pets_of(self._b, [pair.b for pair in self.pairs])
-        for pair, one, two in zip(self.pairs, pets_a, pets_b, strict=True):
+    def rows(self, pairs: Sequence[_Pair]) -> Iterator[RowDifference]:
+        """Yield the difference of each of these `pairs`."""
+        pets_a = _pets_of(self._a, [pair.a for pair in pairs])
+        pets_b = _pets_of(self._b, [pair.b for pair in pairs])
+        for pair, one, two in zip(pairs, pets_a, pets_b, strict=True):
             pets = [pet for pet in (one, two) if pet is not None]
-            is_both = one is not None and two is not None
             yield RowDifference(
-                kind="differs" if is_both else "only-b" if one is None else "only-a",
+                kind=pair.kind,
                 pet_id=next((pet.id for pet in pets if pet.id is not None), None),
                 name=next((pet.name for pet in pets if pet.name), ""),
                 where_a=self._a.where(pair.a),
@@ -379,6 +387,33 @@ class _Comparison:
             self._units[pair] = [unit for unit in self._a.units if masks[unit][n]]
             found.append(pair)
         return found
+
+
+class LongRows(LongSequence[RowDifference]):
+    """The differences of two tables, of which only those that are read are made."""
+
+    def __init__(self, compared: _Comparison) -> None:
+        self._compared = compared
+        self._pairs = sorted(compared.pairs, key=lambda pair: _ORDER[pair.kind])
+        self.kinds: Sequence[DifferenceKind] = [pair.kind for pair in self._pairs]
+        """The kind of each difference."""
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def make(self, number: int) -> RowDifference:
+        """Return the difference at this position."""
+        return self.make_all(range(number, number + 1))[0]
+
+    def make_all(self, numbers: range) -> tuple[RowDifference, ...]:
+        """Return the differences at these positions."""
+        return tuple(self._compared.rows([self._pairs[n] for n in numbers]))
+
+    def __iter__(self) -> Iterator[RowDifference]:
+        return self._compared.rows(self._pairs)
+
+    def __reduce__(self) -> tuple[type[list[RowDifference]], tuple[list[RowDifference]]]:
+        return list, ([*self],)
 
 
 def _have_same_tags(one: Pet, other: Pet) -> bool:
@@ -532,7 +567,7 @@ def _as_side(row: RowDifference, kind: DifferenceKind, where_a: str, where_b: st
 
 
 def _changes(compared: _Comparison) -> Iterable[tuple[_Pair, RowDifference]]:
-    return zip(compared.pairs, compared.rows(), strict=True)
+    return zip(compared.pairs, compared.rows(compared.pairs), strict=True)
 
 
 _Key = tuple[str, int]

@@ -82,7 +82,7 @@ def diff_json(found: Differences) -> bytes:
     """Return the differences as one JSON object, with the fields of `Differences`, and `counts` and
     `exit_code`. Each item of `rows` has the fields of `RowDifference`.
     """
-    values = msgspec.structs.asdict(found)
+    values = {**msgspec.structs.asdict(found), "rows": [*found.rows]}
     return _json_report({**values, "counts": found.counts, "exit_code": found.exit_code})
 
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from operator import ne
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from petsync.sheets.files import Source
 
-__all__ = ["OwnLines", "leave_out_common_lines"]
+__all__ = ["Lines", "OwnLines", "leave_out_common_lines"]
 
 
 _HEAD = 32
 """The first lines, which may have the header, are never left out."""
 _MAX_DIGITS = 18
-_QUOTE, _CR, _LF = b'"\r\n'
-_DELIMITERS = (*b",;\t",)
+_IS_DELIMITER = np.isin(np.arange(256), (*b",;\t",))
+_WORD = np.dtype("<u8")
+_POWERS = 10 ** np.arange(9, dtype=np.int64)
+_BLOCK = 1 << 20
+_BLOCK_LINES = 1 << 15
+"""The bytes that are searched, and the lines whose ids are read, at once: they stay in the
+processor's cache.
+"""
+_RUNS = (256, 16, 1)
+"""How many lines are compared at once: fewer of them where one differs."""
 
+_Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -34,81 +43,162 @@ class OwnLines(NamedTuple):
     """The ids at the start of the lines that are left out, each of them once in either file."""
 
 
-def leave_out_common_lines(a: Source, b: Source) -> tuple[OwnLines, OwnLines] | None:
-    """Return both files without the lines that start with an id and are the same in both; None if
-    a record has several lines, so that a line need not be a record.
+def leave_out_common_lines(a: Lines, b: Lines) -> tuple[OwnLines, OwnLines]:
+    """Return both files without the lines that start with an id and are the same in both.
 
     A line stays if its id is at the start of another line of its file, too.
     """
-    if a.kind != "text" or b.kind != "text":
-        return None
-    files = _Lines(a.data), _Lines(b.data)
-    if not all(each.is_plain for each in files):
-        return None
-    one, two = (each.find_ids() for each in files)
     # The ids are sorted.
-    _, at_a, at_b = np.intersect1d(one[0], two[0], assume_unique=True, return_indices=True)
-    same_a, same_b = one[1][at_a], two[1][at_b]
-    equal = pc.equal(files[0].array.take(pa.array(same_a)), files[1].array.take(pa.array(same_b)))
-    is_same = np.asarray(equal)
-    ids = one[0][at_a][is_same]
-    return (
-        files[0].without(same_a[is_same], a, ids),
-        files[1].without(same_b[is_same], b, ids),
+    ids, at_a, at_b = np.intersect1d(a.ids, b.ids, assume_unique=True, return_indices=True)
+    at_a, at_b = a.at[at_a], b.at[at_b]
+    order = np.argsort(at_a, kind="stable")
+    ids, at_a, at_b = ids[order], at_a[order], at_b[order]
+    is_same = _find_same(a, b, at_a, at_b)
+    ids = ids[is_same]
+    return a.without(at_a[is_same], ids), b.without(at_b[is_same], ids)
+
+
+def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
+    """Return a mask of the pairs of lines that are the same. Lines that follow each other in both
+    files are compared together first.
+    """
+    sizes = np.diff(a.offsets)[at_a], np.diff(b.offsets)[at_b]
+    is_same: _Mask = sizes[0] == sizes[1]
+    pairs = np.flatnonzero(is_same)
+    for size in _RUNS:
+        begins = np.ones(len(pairs), dtype=bool)
+        begins[1:] = (np.diff(at_a[pairs]) != 1) | (np.diff(at_b[pairs]) != 1)
+        begins[::size] = True
+        firsts = np.flatnonzero(begins)
+        ends = np.append(firsts, len(pairs))[1:]
+        runs_a, runs_b = (
+            _bytes_between(lines, at[pairs[firsts]], at[pairs[ends - 1]])
+            for lines, at in ((a, at_a), (b, at_b))
+        )
+        differ = np.fromiter(map(ne, runs_a, runs_b), bool, len(firsts))
+        pairs = pairs[np.repeat(differ, ends - firsts)]
+    is_same[pairs] = False
+    return is_same
+
+
+def _bytes_between(lines: Lines, firsts: _Numbers, lasts: _Numbers) -> Iterator[bytes]:
+    """Yield the bytes from each of the first lines up to the end of each of the last ones."""
+    data, offsets = lines.source.data, lines.offsets
+    bounds = zip(offsets[firsts].tolist(), offsets[lasts + 1].tolist(), strict=True)
+    return (data[begin:end] for begin, end in bounds)
+
+
+class Lines:
+    """The lines of a text file, with their ends."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        data = source.data
+        self._bytes = np.frombuffer(data, np.uint8)
+        ends = _find(self._bytes, b"\n") + 1
+        last = [] if len(ends) and ends[-1] == len(data) else [len(data)]
+        self.offsets: _Numbers = np.concatenate([[0], ends, last]).astype(np.int64)
+        """Where each line begins, and the end of the last one."""
+        self.ids, self.at = self._find_ids()
+        """The ids at the start of lines, in order and each only once in the file, and the positions
+        of these lines. An id in the last bytes of the file may be missing.
+        """
+
+    @classmethod
+    def of(cls, source: Source) -> Lines | None:
+        """Return the lines of a file; None if a record has several lines, so that a line need not
+        be a record, and for a file that is no text.
+        """
+        if source.kind != "text":
+            return None
+        lines = cls(source)
+        return lines if lines._are_records() else None
+
+    def _are_records(self) -> bool:
+        """Return true if every line has an even number of quotes, and ends in a line feed."""
+        data = self.source.data
+        if b"\r" in data:
+            returns = _find(self._bytes, b"\r") + 1
+            if (returns >= len(data)).any() or (self._bytes[returns] != ord("\n")).any():
+                return False
+        if b'"' not in data:
+            return True
+        quotes = _find(self._bytes, b'"')
+        lines = np.searchsorted(self.offsets, quotes, side="right") - 1
+        return not (np.bincount(lines, minlength=1) % 2).any()
+
+    def _find_ids(self) -> tuple[_Numbers, _Numbers]:
+        lines = range(_HEAD, len(self.offsets) - 1, _BLOCK_LINES)
+        blocks = [self._find_ids_of(n, n + _BLOCK_LINES) for n in lines]
+        none = np.empty(0, np.int64)
+        ids, at = (
+            np.concatenate([none, *each]) for each in zip((none, none), *blocks, strict=True)
+        )
+        if (ids[1:] > ids[:-1]).all():
+            return ids, at
+        known, first, counts = np.unique(ids, return_index=True, return_counts=True)
+        return known[counts == 1], at[first[counts == 1]]
+
+    def _find_ids_of(self, first: int, stop: int) -> tuple[_Numbers, _Numbers]:
+        """Return the ids at the start of these lines, and the positions of the lines."""
+        starts = self.offsets[:-1][first:stop]
+        ids, digits = self._read_digits(starts)
+        ends = np.minimum(starts + digits, len(self._bytes) - 1)
+        is_id = (digits > 0) & (digits <= _MAX_DIGITS) & _IS_DELIMITER[self._bytes[ends]]
+        return ids[is_id], np.flatnonzero(is_id) + first
+
+    def _read_digits(self, starts: _Numbers) -> tuple[_Numbers, _Numbers]:
+        """Return the numbers at these places, and how many digits each of them has. A number with
+        more digits than an id is not exact.
+        """
+        size = len(self._bytes) - _WORD.itemsize + 1
+        if size <= 0:
+            return np.zeros_like(starts), np.zeros_like(starts)
+        # Eight characters from each byte on, as one number.
+        words = np.ndarray(size, _WORD, self.source.data, strides=(1,))
+        numbers, digits = _parse_digits(words[np.minimum(starts, size - 1)])
+        digits[starts >= size] = 0
+        for done in range(_WORD.itemsize, _MAX_DIGITS, _WORD.itemsize):
+            at = np.flatnonzero((digits == done) & (starts + done < size))
+            more, count = _parse_digits(words[starts[at] + done])
+            numbers[at] = numbers[at] * _POWERS[count] + more
+            digits[at] += count
+        return numbers, digits
+
+    def without(self, at: _Numbers, ids: _Numbers) -> OwnLines:
+        """Return the file without the lines at these positions, which start with these ids."""
+        stays = np.ones(len(self.offsets) - 1, dtype=bool)
+        stays[at] = False
+        is_first, is_last = np.diff(stays, prepend=False), np.diff(stays, append=False)
+        data = b"".join(
+            _bytes_between(self, np.flatnonzero(is_first & stays), np.flatnonzero(is_last & stays))
+        )
+        return OwnLines(replace(self.source, data=data), np.flatnonzero(stays) + 1, ids)
+
+
+def _find(data: _Bytes, mark: bytes) -> _Numbers:
+    """Return the places of a character."""
+    code = ord(mark)
+    blocks = range(0, len(data), _BLOCK)
+    return np.concatenate(
+        [
+            np.empty(0, np.int64),
+            *(np.flatnonzero(data[start : start + _BLOCK] == code) + start for start in blocks),
+        ]
     )
 
 
-class _Lines:
-    """The lines of a file, with their ends."""
-
-    def __init__(self, data: bytes) -> None:
-        self._bytes = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(self._bytes == _LF) + 1
-        last = [] if len(ends) and ends[-1] == len(data) else [len(data)]
-        self._offsets = np.concatenate([[0], ends, last]).astype(np.int64)
-        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(data)]
-        size = len(self._offsets) - 1
-        self.array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), size, buffers)
-
-    @property
-    def is_plain(self) -> bool:
-        """True if each record is one line: every line has an even number of quotes, and ends in a
-        line feed.
-        """
-        returns = np.flatnonzero(self._bytes == _CR) + 1
-        if (returns >= len(self._bytes)).any() or (self._bytes[returns] != _LF).any():
-            return False
-        quotes = np.flatnonzero(self._bytes == _QUOTE)
-        lines = np.searchsorted(self._offsets, quotes, side="right") - 1
-        return not (np.bincount(lines, minlength=1) % 2).any()
-
-    def find_ids(self) -> tuple[_Numbers, _Numbers]:
-        """Return the ids at the start of lines, in order and each only once in the file, and the
-        positions of these lines.
-        """
-        starts = self._offsets[:-1]
-        ids, is_open = np.zeros(len(starts), np.int64), np.ones(len(starts), dtype=bool)
-        is_id = np.zeros(len(starts), dtype=bool)
-        for digit in range(_MAX_DIGITS + 1):
-            places = np.minimum(starts + digit, len(self._bytes) - 1)
-            marks = self._bytes[places].astype(np.int64)
-            is_digit = (marks >= ord("0")) & (marks <= ord("9"))
-            if digit:
-                is_id |= is_open & np.isin(marks, _DELIMITERS)
-            is_open &= is_digit
-            if not is_open.any() or digit == _MAX_DIGITS:
-                break
-            ids = np.where(is_open, ids * 10 + marks - ord("0"), ids)
-        is_id[:_HEAD] = False
-        at = np.flatnonzero(is_id)
-        known, first, counts = np.unique(ids[at], return_index=True, return_counts=True)
-        return known[counts == 1], at[first[counts == 1]]
-
-    def without(self, at: _Numbers, source: Source, ids: _Numbers) -> OwnLines:
-        """Return the file without the lines at these positions, which start with these ids."""
-        stays = np.ones(len(self.array), dtype=bool)
-        stays[at] = False
-        kept = self.array.filter(pa.array(stays))
-        offsets = np.frombuffer(kept.buffers()[1], np.int64)
-        content = memoryview(kept.buffers()[2] or b"")[: offsets[kept.offset + len(kept)]]
-        return OwnLines(replace(source, data=bytes(content)), np.flatnonzero(stays) + 1, ids)
+def _parse_digits(words: np.ndarray[Any, np.dtype[np.uint64]]) -> tuple[_Numbers, _Numbers]:
+    """Return the number that each word of eight characters starts with, and how many digits it
+    has. The first character is in the lowest byte.
+    """
+    digits = words ^ np.uint64(0x3030303030303030)
+    others = ((digits + np.uint64(0x0606060606060606)) | digits) & np.uint64(0xF0F0F0F0F0F0F0F0)
+    first = others & (~others + np.uint64(1))
+    count = np.bitwise_count(first - np.uint64(1)) >> 3
+    # Leading zeros take the place of the other characters; then neighbours become one number.
+    digits <<= (8 - count.astype(np.uint64)) * np.uint64(8)
+    digits = (digits & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(2561) >> np.uint64(8)
+    digits = (digits & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601) >> np.uint64(16)
+    digits = (digits & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001) >> np.uint64(32)
+    return digits.astype(np.int64), count.astype(np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from petsync.plan.change import Blocked
@@ -82,17 +82,17 @@ def _kinds(found: Differences) -> list[RowKind]:
 def _blocks(found: Differences, limit: int | None) -> Iterator[Block]:
     yield _summary(found)
     yield Facts([*_facts(found)])
-    kinds, by_kind = _kinds(found), defaultdict[str, list[RowDifference]](list)
-    for row in found.rows:
-        by_kind[row.kind].append(row)
-    more = 0
+    kinds, counts = _kinds(found), found.counts
+    start = more = 0
     for kind in _ORDER:
-        rows = by_kind[kind]
-        listing = first(rows, limit)
-        more += listing.more
-        title = f"{kind_titles(found)[kind]}: {words.count(len(rows), 'row')}"
-        records = Records(MappedRecords(listing.shown, _record), kinds, listing.more)
-        yield from _part(title, records, len(rows), limit, is_urgent=kind == "conflict")
+        # The rows are in the order of their kinds.
+        total = counts.get(kind, 0)
+        rows = found.rows[start : start + (total if limit is None else min(total, limit))]
+        start += total
+        more += total - len(rows)
+        title = f"{kind_titles(found)[kind]}: {words.count(total, 'row')}"
+        records = Records(MappedRecords(rows, _record), kinds, total - len(rows))
+        yield from _part(title, records, total, limit, is_urgent=kind == "conflict")
     blocked = _blocked(found)
     shown = first(blocked, limit)
     records = Records(MappedRecords(shown.shown, _record_of_blocked), kinds, shown.more)
@@ -119,7 +119,7 @@ def _notes(found: Differences) -> Iterator[Details]:
 
 def _page_blocks(found: Differences) -> Iterator[Block]:
     yield _summary(found)
-    counts = Counter[str](row.kind for row in found.rows)
+    counts = Counter[str](found.counts)
     counts[_BLOCKED] = len(_blocked(found))
     tiles = [
         Row((kind.title, number(counts[kind.name])), kind.mark, "", kind.name)

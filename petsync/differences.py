@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -25,7 +26,7 @@ from petsync.plan.differences import Differences, Side, find_differences
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.scale.sheets import SheetFiles
-from petsync.sheets.common import OwnLines, leave_out_common_lines
+from petsync.sheets.common import Lines, OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
 from petsync.sheets.load import load
@@ -93,7 +94,11 @@ def diff(
         are_plans = all(isinstance(each, Plan) for each in read)
         names = _names(values, read)
         sides = [_side(each, name, are_plans) for each, name in zip(read, names, strict=True)]
-        return find_differences(*sides, match_on=on)
+        found = find_differences(*sides, match_on=on)
+        if not all(isinstance(value, str | Path) for value in values):
+            # Later, the caller may change a list in a frame.
+            found = msgspec.structs.replace(found, rows=[*found.rows])
+        return found
 
 
 _Read = Sheet | Plan | Snapshot
@@ -125,9 +130,10 @@ def _read_own_lines(
         return None
     if not all(each.suffix.casefold() in TEXT_SUFFIXES and _is_large(each) for each in paths):
         return None
-    own = leave_out_common_lines(*pool.map(load, paths))
-    if own is None:
+    one_lines, two_lines = pool.map(lambda path: Lines.of(load(path)), paths)
+    if one_lines is None or two_lines is None:
         return None
+    own = leave_out_common_lines(one_lines, two_lines)
     read = _with_statuses([*pool.map(lambda each: read_source(each.source, options), own)])
     one, two = (each for each in read if isinstance(each, Sheet))
     named = np.fromiter(one.named_ids | two.named_ids, np.int64)
