@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -26,12 +26,14 @@ from petsync.plan.differences import Differences, Side, find_differences
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.scale.sheets import SheetFiles
+from petsync.settings import checked_address
 from petsync.sheets.common import Lines, OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
 from petsync.sheets.load import load
 from petsync.sheets.read import read_file, read_source, sheet_from_frame
-from petsync.table.arrow import rows_from_pets
+from petsync.sheets.records import frame_of_stream
+from petsync.table.arrow import ArrowStream, rows_from_pets
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import has_action, unique_texts
 from petsync.table.options import ReadKeywords, ReadOptions
@@ -40,8 +42,10 @@ from petsync.table.sheet import Sheet
 __all__ = ["Comparable", "diff"]
 
 
-Comparable = Sheet | Snapshot | Plan | pd.DataFrame | str | Path
-"""What can be compared; a path is that of a sheet, an export, a folder or a saved plan."""
+Comparable = Sheet | Snapshot | Plan | pd.DataFrame | ArrowStream | str | Path
+"""What can be compared; a path is that of a sheet, an export, a folder or a saved plan. Sheets and
+folders may be at an address.
+"""
 _CHANGE = "change"
 _LARGE = 1 << 20
 """The bytes of a CSV file from which the lines that both files have are left out."""
@@ -59,9 +63,11 @@ def diff(
     """Return the differences between two tables of pets, which show themselves in a notebook. Needs
     no store, and changes nothing.
 
-    Each side is a Sheet, a Snapshot, a Plan, a DataFrame, or the path of a sheet, of an export
-    (`.json`, `.jsonl` and `.parquet` too), of a folder or pattern of such files, or of a saved
-    plan. With a `base`, the result has the changes of A, the changes of B, and their conflicts.
+    Each side is a Sheet, a Snapshot, a Plan, a DataFrame, a table with the Arrow PyCapsule
+    interface, such as one of polars or pyarrow, or the path of a sheet, of an export (`.json`,
+    `.jsonl` and `.parquet` too), of a folder or pattern of such files, or of a saved plan. The
+    address of Parquet, CSV or JSON Lines files, such as s3://bucket/pets, is compared as their
+    copies. With a `base`, the result has the changes of A, the changes of B, and their conflicts.
 
     Rows are paired by their ids. A row without an id is paired with a row of the same values, else
     with the only row of the same name, or of the same values in the columns `match_on`. Values are
@@ -81,24 +87,48 @@ def diff(
     given = ReadOptions.of({**options, "defaults": mapping})
     values = [a, b] if base is None else [a, b, base]
     with no_collection():
-        with ThreadPoolExecutor(len(values)) as pool:
-            # Most of the time, Arrow reads, which other threads do not wait for.
-            read: list[_Read] | None = None
-            if base is None:
-                read = _read_own_lines(a, b, given, pool)
-            if read is None:
-                read = _with_statuses([*pool.map(partial(_read, options=given), values)])
-        _must_have_headers(mapping, read)
-        if base is None and (equal := _find_equal_files(read)) is not None:
-            return equal
-        are_plans = all(isinstance(each, Plan) for each in read)
-        names = _names(values, read)
-        sides = [_side(each, name, are_plans) for each, name in zip(read, names, strict=True)]
-        found = find_differences(*sides, match_on=on)
+        if not any(map(is_address, values)):
+            found = _compare(values, values, given, on)
+        else:
+            # Most files are on this machine.
+            from petsync.scale.remote import make_copies
+
+            names = [checked_address(each) if is_address(each) else each for each in values]
+            with make_copies(None) as copies:
+                found = _compare(
+                    names,
+                    [copies.copy_sheet(each) if is_address(each) else each for each in names],
+                    given,
+                    on,
+                )
         if not all(isinstance(value, str | Path) for value in values):
             # Later, the caller may change a list in a frame.
             found = msgspec.structs.replace(found, rows=[*found.rows])
         return found
+
+
+def _compare(
+    values: Sequence[Comparable],
+    copies: Sequence[Comparable],
+    options: ReadOptions,
+    match_on: Sequence[Column],
+) -> Differences:
+    """Return the differences between the values, of which `copies` are on this machine."""
+    has_base = len(values) > 2
+    with ThreadPoolExecutor(len(values)) as pool:
+        # Most of the time, Arrow reads, which other threads do not wait for.
+        read: list[_Read] | None = None
+        if not has_base:
+            read = _read_own_lines(copies[0], copies[1], options, pool)
+        if read is None:
+            read = _with_statuses([*pool.map(partial(_read, options=options), copies)])
+    _must_have_headers(options.defaults, read)
+    if not has_base and (equal := _find_equal_files(values, read)) is not None:
+        return equal
+    are_plans = all(isinstance(each, Plan) for each in read)
+    names = _names(values, read)
+    sides = [_side(each, name, are_plans) for each, name in zip(read, names, strict=True)]
+    return find_differences(*sides, match_on=match_on)
 
 
 _Read = Sheet | Plan | Snapshot
@@ -112,10 +142,12 @@ def _read(value: object, options: ReadOptions) -> _Read:
     if isinstance(value, pd.DataFrame):
         return sheet_from_frame(value, defaults=options.defaults, statuses=options.statuses)
     if isinstance(value, str | Path):
-        return _read_path(value, options)
+        return _read_path(Path(value), options)
+    if isinstance(value, ArrowStream):
+        return _read(frame_of_stream(value), options)
     raise TypeError(
-        f"{type_name(value)} cannot be compared; pass a path, a DataFrame, a Sheet, a Snapshot or "
-        "a Plan (of a store: store.snapshot())"
+        f"{type_name(value)} cannot be compared; pass a path, a DataFrame, an Arrow table, a "
+        "Sheet, a Snapshot or a Plan (of a store: store.snapshot())"
     )
 
 
@@ -125,7 +157,7 @@ def _read_own_lines(
     """Return two large CSV files as sheets without the lines that both have; None for other sides,
     and if a line that is left out might matter.
     """
-    paths = [Path(each) for each in (a, b) if isinstance(each, str | Path) and not is_address(each)]
+    paths = [Path(each) for each in (a, b) if isinstance(each, str | Path)]
     if len(paths) < 2 or options.encoding or options.corrections:
         return None
     if not all(each.suffix.casefold() in TEXT_SUFFIXES and _is_large(each) for each in paths):
@@ -162,12 +194,7 @@ def _renumber(sheet: Sheet, own: OwnLines) -> Sheet:
     )
 
 
-def _read_path(path: str | Path, options: ReadOptions) -> _Read:
-    if is_address(path):
-        raise SheetError(
-            f"{path} is an address, which cannot be compared", hint="Download the files first."
-        )
-    path = Path(path)
+def _read_path(path: Path, options: ReadOptions) -> _Read:
     if is_plan_file(path):
         return load_plan(path)
     if is_in_parts(path):
@@ -190,7 +217,7 @@ def _with_statuses(read: Sequence[_Read]) -> list[_Read]:
     return [each.with_statuses(known) if isinstance(each, Sheet) else each for each in read]
 
 
-def _must_have_headers(mapping: dict[str, str], read: Sequence[_Read]) -> None:
+def _must_have_headers(mapping: Mapping[str, str], read: Sequence[_Read]) -> None:
     """Raise SheetError if no side has one of the headers."""
     there = {header for each in read if isinstance(each, Sheet) for header in each.mapping}
     lacking = [header for header in mapping if header not in there]
@@ -201,7 +228,7 @@ def _must_have_headers(mapping: dict[str, str], read: Sequence[_Read]) -> None:
         )
 
 
-def _find_equal_files(read: Sequence[_Read]) -> Differences | None:
+def _find_equal_files(values: Sequence[object], read: Sequence[_Read]) -> Differences | None:
     """Return the result for two files with the same bytes; None for any others."""
     a, b = read
     if not (isinstance(a, Sheet) and isinstance(b, Sheet)):
@@ -209,7 +236,11 @@ def _find_equal_files(read: Sequence[_Read]) -> Differences | None:
     if not a.digest or a.digest != b.digest or (a.tab, a.corrections) != (b.tab, b.corrections):
         return None
     rows = len(a.rows) + len(a.blocked)
-    return Differences(a=a.source, b=b.source, rows_a=rows, rows_b=rows, equal=rows)
+    sources = [
+        value if is_address(value) else each.source
+        for value, each in zip(values, (a, b), strict=True)
+    ]
+    return Differences(a=sources[0], b=sources[1], rows_a=rows, rows_b=rows, equal=rows)
 
 
 def _names(values: Sequence[object], read: Sequence[_Read]) -> list[str]:

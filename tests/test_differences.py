@@ -9,6 +9,7 @@ from pathlib import Path
 
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -256,6 +257,15 @@ def test_missing_values_of_a_frame_are_blank():
     one = pd.DataFrame({"id": [1, 2], "name": ["Rex", None]})
     two = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Mia"]})
     assert texts_of(ps.diff(one, two)) == [("differs", 2, "Mia", {"name": ("", "Mia")})]
+
+
+def test_arrow_tables_are_compared():
+    """Tables with the Arrow PyCapsule interface have the differences of the same DataFrames."""
+    one = pd.DataFrame({"id": [1, 2], "name": ["Rex", None], "Price": [5, 6]})
+    two = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Mia"], "Price": [5, 7]})
+    found = ps.diff(pa.Table.from_pandas(one), pa.Table.from_pandas(two))
+    assert found.rows == ps.diff(one, two).rows
+    assert texts_of(found) == [("differs", 2, "Mia", {"name": ("", "Mia"), "Price": ("6", "7")})]
 
 
 def _random_lines(dice):

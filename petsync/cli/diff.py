@@ -98,8 +98,9 @@ def command(
     """Show the differences between A and B.
 
     A and B are sheets, exports (.json, .jsonl and .parquet too), folders or patterns of them, saved
-    plans, or `store:` for the connected store. Nothing changes, and without `store:` no request is
-    sent. Rows are paired by their ids; a row without an id by its values, else by a unique name. A
+    plans, or `store:` for the connected store. Parquet, CSV and JSON Lines files may be at an
+    address such as s3://bucket/pets. Nothing changes, and without `store:` no request is sent to
+    it. Rows are paired by their ids; a row without an id by its values, else by a unique name. A
     blank cell differs from a filled one. Columns that petsync does not use are compared as texts.
     A plan is compared by what it would write.
 

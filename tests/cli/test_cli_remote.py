@@ -280,6 +280,38 @@ def test_errors_in_files_name_the_address(
     assert "copy-0" not in str(caught.value) + repr(caught.value)
 
 
+@pytest.mark.parametrize("name", ["pets.csv", "*.csv", ""])
+def test_a_diff_of_addresses_is_that_of_the_files(bucket: str, tmp_path: Path, name: str) -> None:
+    """Files and folders at addresses have the same differences as on this machine, with each other
+    and with a file, under the name of the address; files with the same bytes are equal.
+    """
+    old, new = "id,name\n1,Rex\n2,Mia\n", "id,name\n1,Max\n3,Leo\n"
+    for folder, text in (("old", old), ("new", new)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "pets.csv").write_text(text, "utf-8")
+        write(f"{bucket}/{folder}/pets.csv", text)
+    here = [str(tmp_path / folder / name) for folder in ("old", "new")]
+    there = [f"{bucket}/{folder}/{name}".rstrip("/") for folder in ("old", "new")]
+    expected = ps.diff(*here)
+    for sides in (there, [there[0], here[1]], [here[0], there[1]]):
+        found = ps.diff(*sides)
+        assert found.rows == expected.rows
+        assert "copy-" not in repr(found)
+    assert ps.diff(there[0], there[1], base=there[0]).counts == {"b": 3}
+    assert not ps.diff(there[0], there[0])
+
+
+def test_a_diff_names_an_address_that_cannot_be_read(bucket: str) -> None:
+    """An address without a file, and an address with a password, are errors that name it."""
+    with pytest.raises(SheetError, match=f"^{bucket}/none.csv: there is no such file"):
+        ps.diff(f"{bucket}/none.csv", f"{bucket}/none.csv")
+    write(f"{bucket}/bad.csv", "a,b\n1,2\n")
+    with pytest.raises(SheetError, match=f"^{bucket}/bad.csv"):
+        ps.diff(f"{bucket}/bad.csv", f"{bucket}/bad.csv")
+    with pytest.raises(SettingsError, match="has a user or a password"):
+        ps.diff("ftp://me:secret@shop/pets.csv", f"{bucket}/bad.csv")
+
+
 def test_a_file_without_permission(
     store: ps.Store, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
