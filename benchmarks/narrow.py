@@ -46,7 +46,7 @@ MAX_REQUESTS, MAX_TIMES = 60, 2.0
 the same sheet against a store of 100 pets.
 """
 STATUSES = ("available", "pending", "sold")
-_PROCESSES = 4
+_PROCESSES = os.cpu_count() or 1
 """The number of processes that plan random sheets."""
 
 

@@ -1,6 +1,6 @@
 """Reading, validating and writing spreadsheets, compared with the fastest maintained libraries.
 
-    python benchmarks/sheets.py [--rows 100000] [--large 1000000] [--rounds 7]
+    python benchmarks/sheets.py [--rows 100000] [--large 1000000] [--rounds 7] [--formats]
 
 One table of pets is made from a fixed seed in a temporary folder: as CSV, as the workbook that
 Excel would save (shared texts, ids as numbers), and as the workbook that petsync exports. petsync
@@ -10,6 +10,10 @@ time of `whole` above `read`. Times are medians, together with CPU times, which 
 machine affects less. Peak memory is that of a new process above its memory after all imports.
 The large CSV is read by new processes, as pyarrow.csv reads it and to the complete Sheet; its time
 is the least of several, and its peak memory that of the whole process.
+
+With `--formats`, the same table is read in each of the other formats instead, beside the library
+that a script would use. The .xls has only a tenth of the rows, because its minimal writer makes no
+large file.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gc
+import gzip
 import random
 import statistics
 import subprocess
@@ -28,8 +33,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import openpyxl
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import xlsxwriter
 from load import status
 from python_calamine import load_workbook
@@ -38,6 +46,10 @@ from petsync._sync import no_collection
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.load import load
 from petsync.sheets.read import read_grid
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from formats import WRITERS, Tab
 
 Work = Callable[[], object]
 
@@ -84,6 +96,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder)
+        if options.formats:
+            read_formats(made, options.rows, options.rounds)
+            return
         print(f"{options.rows:,} pets in {len(HEADER)} columns, {options.rounds} rounds")
         paths = files(made, options.rows)
         met = [read(path, peer, options.rounds) for path, peer in paths.items()]
@@ -124,6 +139,33 @@ def read(path: Path, peer: str, rounds: int) -> bool:
             f"(processor {processor:.2f}): {verdict}"
         )
     return all(clock <= LIMIT for clock, _ in goals.values())
+
+
+def read_formats(folder: Path, pets: int, rounds: int) -> None:
+    """Print the table of a file in each of the other formats."""
+    _write_csv(folder / "pets.csv", pets)
+    text = (folder / "pets.csv").read_bytes()
+    (folder / "pets.csv.gz").write_bytes(gzip.compress(text))
+    with pa.output_stream(folder / "pets.csv.zst", compression="zstd") as file:
+        file.write(text)
+    sheet = read_sheet(folder / "pets.csv")
+    for ending in ("json", "jsonl", "parquet"):
+        write_sheet(sheet, folder / f"pets.{ending}")
+    rows = [list(HEADER), *_rows(pets)]
+    for ending, build in WRITERS.items():
+        count = 1 + (pets // 10 if ending == ".xls" else pets)
+        (folder / f"pets{ending}").write_bytes(build([Tab("Pets", rows[:count])]))
+    for path, peer in {
+        "pets.csv.gz": "gzip and pandas",
+        "pets.csv.zst": "pyarrow and pandas",
+        "pets.json": "msgspec",
+        "pets.jsonl": "msgspec, line by line",
+        "pets.parquet": "pyarrow.parquet",
+        **{f"pets{ending}": "python-calamine" for ending in WRITERS},
+    }.items():
+        costs = measure((peer, "petsync, whole"), folder / path, folder / path, rounds)
+        size = (folder / path).stat().st_size / 1e6
+        show(f"reading {path}, {size:,.1f} MB", costs, peer)
 
 
 def write(path: Path, target: Path, rounds: int) -> None:
@@ -223,6 +265,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--large", type=int, default=1_000_000, help="0: not at all")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--formats", action="store_true", help="only the other formats")
     parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -233,6 +276,26 @@ def _pandas(path: Path, _: Path) -> Work:
 
 def _calamine(path: Path, _: Path) -> Work:
     return lambda: load_workbook(str(path)).get_sheet_by_index(0).to_python()
+
+
+def _unpacked(path: Path, _: Path) -> Work:
+    def work() -> object:
+        with pa.input_stream(path, compression="detect") as file:
+            return pd.read_csv(file, dtype=str, keep_default_na=False, engine="c")
+
+    return work
+
+
+def _json(path: Path, _: Path) -> Work:
+    return lambda: msgspec.json.decode(path.read_bytes())
+
+
+def _json_lines(path: Path, _: Path) -> Work:
+    return lambda: msgspec.json.Decoder().decode_lines(path.read_bytes())
+
+
+def _parquet(path: Path, _: Path) -> Work:
+    return lambda: pq.read_table(path)
 
 
 def _read(path: Path, _: Path) -> Work:
@@ -265,6 +328,11 @@ def _openpyxl(path: Path, target: Path) -> Work:
 CONTENDERS: dict[str, Callable[[Path, Path], Work]] = {
     "pandas' C engine": _pandas,
     "python-calamine": _calamine,
+    "gzip and pandas": _pandas,
+    "pyarrow and pandas": _unpacked,
+    "msgspec": _json,
+    "msgspec, line by line": _json_lines,
+    "pyarrow.parquet": _parquet,
     "petsync, read": _read,
     "petsync, whole": _whole,
     "XlsxWriter, constant memory": partial(_xlsxwriter, shared=False),
