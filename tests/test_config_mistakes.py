@@ -100,7 +100,7 @@ MISTAKES = (
             "rules[1].minimum", "must be a number", "Write, for example, minimum = 0."),
     Mistake("rule for all rows in parts",
             other('mode = "push"\nsheet = "big/*.csv"\n[[jobs.catalogue.rules]]\nname = "a"\n'
-                  'columns = ["b"]\nunique = true'), 5,
+                  'columns = ["name"]\nunique = true'), 5,
             "jobs.catalogue.rules", "needs all rows at once", "enabled = false", whole=True,
             schema=False),
     Mistake("no job", 'url = "https://shop.example/v2"', 1, "", "there is no job",

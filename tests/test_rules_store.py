@@ -186,6 +186,47 @@ def test_a_sheet_in_parts_keeps_the_rules_for_rows(
     assert any("rule sold did not look at the store" in note for note in plan.notes)
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_values_are_unique_across_the_files_of_a_folder(
+    store: ps.Store, tmp_path: Path, kind: str
+) -> None:
+    """A value of the sheet's own columns that is also in another file blocks both rows, as in the
+    sheet in one piece: with spaces around it, in several columns, without an id, and in a row with
+    another mistake; a blank value is no value.
+    """
+    frame = pd.DataFrame([{"id": pet.id, "name": pet.name, "status": pet.status} for pet in PETS])
+    frame["Chip"] = ["a", "b", "", "", "c", "d", "e", " b", "f", "g", "a", "c"]
+    frame["Box"] = ["1", "1", "2", "2", "3", "3", "3", "4", "1", "4", "1", "5"]
+    frame["Chip No"] = [str(n) for n in range(12)]
+    frame.loc[4, "status"] = "lost"
+    new = {"id": None, "name": "New", "status": "sold", "Chip": "d", "Box": "9", "Chip No": "99"}
+    frame = pd.concat([frame, pd.DataFrame([new])], ignore_index=True).astype({"id": "Int64"})
+    chip = SheetRule(name="chip", columns=["Chip"], unique=True)
+    both = SheetRule(name="both", columns=["chip", "Box"], unique=True, severity="warning")
+    number = SheetRule(name="number", columns=["Chip No"], unique=True)
+    missing = SheetRule(name="missing", columns=["Cage"], unique=True)
+    with_rules(store, chip, both, number, missing)
+    whole = store.plan(frame)
+    with ThreadPoolExecutor(1) as executor:
+        plan = store.plan(files_of(tmp_path, kind, frame), executor=executor)
+    assert [each.pet_id for each in whole.blocked] == [1, 2, 5, 6, 8, 11, 12, None]
+    assert [each.pet_id for each in plan.blocked] == [each.pet_id for each in whole.blocked]
+    assert all("The same value is also in" in each.problem for each in plan.blocked)
+    assert plan.changes == whole.changes
+    assert any("2 cells were read with a warning" in note for note in plan.notes)
+
+
+def test_values_of_another_type_are_not_compared_in_parts(store: ps.Store, tmp_path: Path) -> None:
+    """A column whose values may have equal texts although they differ is refused, with its type."""
+    frame = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Mia"], "Weight": [1.5, 1.5]})
+    with_rules(store, SheetRule(name="weight", columns=["Weight"], unique=True))
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(SettingsError, match=r"'weight' .* Weight .* has values of type double"),
+    ):
+        store.plan(files_of(tmp_path, "parquet", frame), executor=executor)
+
+
 def test_a_rule_for_all_rows_is_refused_in_parts(tmp_path: Path) -> None:
     """A rule that needs all rows at once is refused before files and store are read."""
     folder = files_of(tmp_path, "csv", pd.DataFrame({"id": range(9), "name": "Rex"}))

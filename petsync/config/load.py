@@ -392,10 +392,10 @@ def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
             'Write match_on = ["name"], or remove it.',
         )
     for rule in draft.job.rules:
-        if rule.enabled and rule.applies_to == "sheet" and not rule.is_per_row:
+        if rule.enabled and rule.applies_to == "sheet" and rule.problem_in_parts:
             yield draft.mistake(
                 "rules",
-                f"the rule {rule.name!r} needs all rows at once, but a folder or a pattern is "
+                f"the rule {rule.name!r} {rule.problem_in_parts}, but a folder or a pattern is "
                 "compared in parts",
                 f'Switch it off for this job: [[jobs.{draft.name}.rules]] with name = "{rule.name}"'
                 ", unique = true, its columns, and enabled = false.",

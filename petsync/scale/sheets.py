@@ -25,7 +25,7 @@ import pyarrow.types as types
 from petsync._files import has_wildcards, list_files
 from petsync.apply.planfile import PLAN_KEY
 from petsync.errors import SettingsError, SheetError
-from petsync.scale.parts import PartWriter, part_of
+from petsync.scale.parts import PartWriter, part_of, read_rows
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.sheets import csv
 from petsync.sheets.files import KIND_OF_PART, changed_error, open_regular
@@ -47,6 +47,7 @@ __all__ = [
     "SplitTask",
     "choose_files",
     "find_files",
+    "find_repeated",
     "split_files",
 ]
 
@@ -63,6 +64,10 @@ _EXACT = {pa.float64(): 1 << 53, pa.float32(): 1 << 24}
 _TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
 _TEXT = pa.large_string()
 _TEXTS = pa.large_list(_TEXT)
+_VALUES = pa.schema([(KEY, pa.int64()), (ORDER, pa.int64())])
+"""A hash of the values of a row that must be unique, and the row's ORDER."""
+_UNIQUE_TYPES = (pa.string(), pa.large_string(), pa.int64(), pa.int32())
+"""The types of values that are equal if and only if their texts are."""
 
 Run = Callable[[Callable[[Path], Any], Sequence[Path]], Iterable[Any]]
 """Computes a pure function of each file, in order."""
@@ -201,6 +206,37 @@ class SheetFiles(ABC):
     def read(self, rest: Rest) -> Sheet:
         """Return the sheet of some rows."""
 
+    @property
+    @abstractmethod
+    def others(self) -> Mapping[str, str]:
+        """The column in `schema` of each of the sheet's own columns, by header."""
+
+    def find_unique(self) -> list[list[str]]:
+        """Return for each `unique` rule the columns in `schema` whose values it compares. A rule
+        whose columns the sheet lacks is left out: the whole sheet reports it. Raises SettingsError
+        for values that cannot be compared in parts.
+        """
+        others = self.others
+        folded = {fold_header(name): name for name in reversed([*others])}
+        found = []
+        for rule in self.options.rules:
+            if rule.kind != "unique" or not rule.enabled or rule.applies_to != "sheet":
+                continue
+            names = [n if n in others else folded.get(fold_header(n)) for n in rule.used_columns]
+            columns = [others[name] for name in names if name is not None]
+            for column in columns:
+                kind = self.schema.field(column).type
+                if kind not in _UNIQUE_TYPES:
+                    raise SettingsError(
+                        f"the rule {rule.name!r} (unique) cannot compare the column {column} of "
+                        f"{self.source} in parts: it has values of type {kind}",
+                        hint="Write it with texts or int64, or switch the rule off for it "
+                        "(enabled = false).",
+                    )
+            if len(columns) == len(names):
+                found.append(columns)
+        return found
+
     def read_all(self) -> Sheet:
         """Return the sheet of all rows, in memory."""
         tables, odd = [self.schema.empty_table()], dict[int, OddCells]()
@@ -275,6 +311,10 @@ class SplitFiles:
     """The rows of `unnumbered` that are not plain texts, by ROW."""
     unlisted: int
     """The number of rows with warnings that are not in `unnumbered`."""
+    values: Sequence[Path] = ()
+    """The temporary files with hashes of the values that must be unique, by the hash; () without
+    such a rule.
+    """
 
 
 def split_files(task: SplitTask) -> SplitFiles:
@@ -288,6 +328,8 @@ def split_files(task: SplitTask) -> SplitFiles:
     # The worker of an earlier attempt may have died, or may still write.
     folder = Path(tempfile.mkdtemp(dir=task.folder), "parts")
     writer = PartWriter(folder, task.parts, schema, KEY)
+    unique = task.sheet.find_unique()
+    values = PartWriter(folder.with_name("values"), task.parts, _VALUES, KEY) if unique else None
     for number, path in enumerate(task.files, task.first):
         start = place = number * FILE_ROWS
         digests.append(_digest(path))
@@ -297,6 +339,10 @@ def split_files(task: SplitTask) -> SplitFiles:
             read = partial(task.sheet.read_file, path, start, own.status)
             in_place.append((own.part, start, read))
             counts.append(own.rows)
+            if values is not None:
+                for batch in task.sheet.iter_batches(path):
+                    _write_values(values, _add_columns(batch, start, place), unique)
+                    place += len(batch.rows)
             continue
         for batch in task.sheet.iter_batches(path):
             warned = sorted(batch.warned)
@@ -304,12 +350,16 @@ def split_files(task: SplitTask) -> SplitFiles:
             left, unlisted = left - len(listed), unlisted + len(warned)
             table = _add_columns(_without_keys(batch, listed), start, place)
             writer.write(table)
+            if values is not None:
+                _write_values(values, table, unique)
             if table[KEY].null_count:
                 lacking.append(table.filter(table[KEY].is_null()).cast(schema))
             odd |= {start + row: each for row, each in batch.odd.items()}
             place += len(batch.rows)
         counts.append(place - start)
     writer.close()
+    if values is not None:
+        values.close()
     return SplitFiles(
         parts=writer.files,
         in_place=in_place,
@@ -318,7 +368,35 @@ def split_files(task: SplitTask) -> SplitFiles:
         digests=digests,
         odd=odd,
         unlisted=unlisted,
+        values=() if values is None else values.files,
     )
+
+
+def _write_values(writer: PartWriter, table: pa.Table, unique: Sequence[Sequence[str]]) -> None:
+    """Write a hash of the values of each row for each of the rules, except of blank values. Other
+    values may have the same hash; then their rows are compared as a whole without need.
+    """
+    for number, columns in enumerate(unique):
+        is_known = np.ones(len(table), dtype=bool)
+        hashes = np.full(len(table), number, np.uint64)
+        for column in columns:
+            texts = _flat(table[column].cast(_TEXT).fill_null(""))
+            trimmed = Cells(texts).trim()
+            is_known &= ~Cells(trimmed).utf8.is_empty
+            own = pd.util.hash_array(trimmed.to_numpy(zero_copy_only=False))
+            hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + own
+        keys = pa.array(hashes.view(np.int64)[is_known])
+        writer.write(pa.table([keys, table[ORDER].filter(pa.array(is_known))], schema=_VALUES))
+
+
+def find_repeated(files: Sequence[Path]) -> list[int]:
+    """Return the rows, by ORDER, whose values are also in another row, given the `values` of all
+    files with hashes of one part.
+    """
+    table = read_rows(files)
+    is_repeated = pd.Series(table[KEY].to_numpy()).duplicated(keep=False).to_numpy()
+    rows: list[int] = table[ORDER].filter(pa.array(is_repeated)).to_pylist()
+    return rows
 
 
 def _digest(path: Path) -> str:
@@ -360,6 +438,12 @@ def _match(source: str, header: Sequence[str], options: ReadOptions) -> dict[str
             "one table, for example with pandas, and plan that.",
         )
     return columns
+
+
+def _match_others(files: SheetFiles, header: Sequence[str]) -> Mapping[str, int]:
+    """Return the position of each of the sheet's own columns."""
+    mapper = Mapper.of(files.source, files.options.columns)
+    return mapper.match(header, [str(n) for n in range(1, len(header) + 1)]).others
 
 
 # Parquet files: their columns have types, and are compared unchanged.
@@ -425,6 +509,11 @@ class _ParquetFiles(SheetFiles):
     @property
     def validator(self) -> Callable[[pa.Table, frozenset[str]], Sheet]:
         return self._validate
+
+    @property
+    def others(self) -> Mapping[str, str]:
+        names = [name for name in self.schema.names if name not in _ADDED]
+        return {name: names[at] for name, at in _match_others(self, names).items()}
 
     def _validate(self, rows: pa.Table, statuses: frozenset[str]) -> Sheet:
         mapping = {h: c for h, c in self.options.mapping.items() if h in rows.column_names}
@@ -564,6 +653,10 @@ class _CellFiles(SheetFiles):
             header_row=header_row,
             positions=positions,
         )
+
+    @property
+    def others(self) -> Mapping[str, str]:
+        return {name: _cell_name(at) for name, at in _match_others(self, self.header).items()}
 
     @abstractmethod
     def iter_grids(self, path: Path) -> Iterator[Grid]:

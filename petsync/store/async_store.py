@@ -416,9 +416,9 @@ class AsyncStore:
         chosen = self._read_options(options)
         rules = tuple(each for each in chosen.rules if each.enabled)
         for each in rules:
-            if each.applies_to == "sheet" and not each.is_per_row:
+            if each.applies_to == "sheet" and each.problem_in_parts:
                 raise SettingsError(
-                    f"the rule {each.name!r} ({each.kind}) needs all rows at once, and {path} is "
+                    f"the rule {each.name!r} ({each.kind}) {each.problem_in_parts}, and {path} is "
                     "compared in parts",
                     hint="Switch the rule off for it (enabled = false), or read the files with "
                     "pandas, and plan the DataFrame.",

@@ -48,7 +48,14 @@ from petsync.scale.reduce import (
     find_named,
     reduce_part,
 )
-from petsync.scale.sheets import Rest, SheetFiles, SplitFiles, find_files, split_files
+from petsync.scale.sheets import (
+    Rest,
+    SheetFiles,
+    SplitFiles,
+    find_files,
+    find_repeated,
+    split_files,
+)
 from petsync.scale.snapshot import PARTS, snapshot_to
 from petsync.sheets.base import find_base
 from petsync.sheets.files import Source
@@ -153,8 +160,9 @@ class FolderComparer:
             ]
             whole = _Whole(now, files, split, base and base.about, parts, workers)
             await asyncio.to_thread(whole.reduce)
+            repeated = await asyncio.to_thread(whole.find_repeated)
             ids = await asyncio.to_thread(self._find_concerned, base and base.about)
-            await asyncio.to_thread(whole.add_named, {*keep, *ids})
+            await asyncio.to_thread(whole.add_named, {*keep, *ids}, repeated)
             refused = exported if isinstance(exported, str) else ""
             # The rules looked at more rows than are in this sheet.
             return whole.snapshot, replace(whole.sheet, base_refused=refused, rules=())
@@ -313,11 +321,17 @@ class _Whole:
         """Compare the parts."""
         self._found += self._workers.run(reduce_part, self._parts)
 
-    def add_named(self, ids: Iterable[int]) -> None:
-        """Add the pets with these ids, and the pets that have a name or a photo in common with the
-        rows.
+    def find_repeated(self) -> frozenset[int]:
+        """Return the rows, by ORDER, that may break a rule `unique`."""
+        parts = [*zip(*(each.values for each in self._split), strict=True)]
+        return frozenset(itertools.chain.from_iterable(self._workers.run(find_repeated, parts)))
+
+    def add_named(self, ids: Iterable[int], rows: frozenset[int]) -> None:
+        """Add the pets with these ids, those of these rows, by ORDER, and the pets that have a name
+        or a photo in common with the rows.
         """
         wanted = self._find_wanted(ids)
+        wanted = replace(wanted, rows=wanted.rows | rows)
         find = partial(find_named, wanted=wanted)
         self._found += self._workers.run(find, self._parts, groups=_GROUPS)
 
