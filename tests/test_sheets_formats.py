@@ -544,3 +544,23 @@ def test_a_damaged_file_is_never_a_crash(ending: str, data: st.DataObject) -> No
         path.write_bytes(content[: data.draw(st.integers(len(content) // 2, len(content)))])
         with suppress(SheetError):
             read_sheet(path)
+
+
+@pytest.mark.parametrize("ending", [*ALL, ".csv", ".xlsx"])
+def test_standard_input_is_read_in_the_format_of_its_content(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard input is read as a file with the same bytes, whatever their format."""
+    rows: Rows = [{"id": 1, "name": "Rex", "Price": "5"}, {"id": 2, "name": "Mia", "Price": "x"}]
+    path = tmp_path / f"pets{ending}"
+    if ending == ".csv":
+        path.write_text("id,name,Price\n1,Rex,5\n2,Mia,x\n", "utf-8")
+    elif ending == ".xlsx":
+        pd.DataFrame(rows).to_excel(path, index=False)
+    else:
+        write(path, rows)
+    file = ps.read_sheet(path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    sheet = ps.read_sheet("-")
+    pd.testing.assert_frame_equal(sheet.frame, file.frame)
+    pd.testing.assert_frame_equal(sheet.others, file.others)
