@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from petsync.models import MAX_ID, Pet, Tag
 from petsync.protocol import json
 from petsync.table.columns import COLUMNS
 from petsync.table.decode import frame_from_json
-from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.frame import frame_from_pets, list_values, pets_from_frame
 
 
 @given(st.lists(pets(), max_size=5))
@@ -68,3 +70,27 @@ def test_the_garbage_collector_is_as_it_was() -> None:
     with pytest.raises(ResponseError):
         frame_from_json(b"[1]")
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (["a", None, "ß"], "str"),
+        (["a", None], pd.StringDtype("pyarrow")),
+        (["a", None], pd.StringDtype("python")),
+        ([1, None, 2**62 + 1], pd.ArrowDtype(pa.int64())),
+        ([1.5, None], pd.ArrowDtype(pa.float64())),
+        ([["a", None], [], None], pd.ArrowDtype(pa.list_(pa.string()))),
+        ([[1, None], None], pd.ArrowDtype(pa.large_list(pa.int64()))),
+        ([pd.Timestamp("2026-01-01"), None], pd.ArrowDtype(pa.timestamp("ns"))),
+        ([[pd.Timestamp("2026-01-01")]], pd.ArrowDtype(pa.list_(pa.timestamp("ns")))),
+        ([1, None], "Int64"),
+        ([["a"], None, 1.5, "b"], "object"),
+    ],
+)
+def test_values_are_those_of_tolist(values: list[Any], dtype: Any) -> None:
+    """The fast way to a column's values gives the same values, of the same types."""
+    column = pd.Series(values, dtype=dtype)
+    found, expected = list_values(column), column.tolist()
+    assert [*map(repr, found)] == [*map(repr, expected)]
+    assert [*map(type, found)] == [*map(type, expected)]

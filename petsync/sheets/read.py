@@ -74,7 +74,7 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
-from petsync.table.frame import EXTRA, integers, texts, unique_texts
+from petsync.table.frame import EXTRA, integers, list_values, texts, unique_texts
 from petsync.table.lists import Items, flatten, lists_of, with_python_lists
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.rules import SheetRule, rule_code
@@ -852,7 +852,7 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
     """Return true if the column has a service's additional fields, as petsync exports them, and not
     values of the user.
     """
-    values = [] if isinstance(column, pd.DataFrame) else column.tolist()
+    values = [] if isinstance(column, pd.DataFrame) else list_values(column)
     are_objects = (
         isinstance(value, dict) or (isinstance(value, str) and value.startswith("{"))
         for value in values
@@ -872,8 +872,8 @@ def _without_tag_ids(frame: pd.DataFrame, ids: Any, mapper: Mapper) -> pd.DataFr
     rest: pd.DataFrame = frame.drop(columns=ids)
     if tags is None:
         return rest
-    lists = frame[tags].tolist()
-    numbers = frame[ids].tolist()
+    lists = list_values(frame[tags])
+    numbers = list_values(frame[ids])
     for row in _find_unnamed(frame[tags]):
         if _is_pair(lists[row], numbers[row]):
             lists[row] = _numbered(lists[row], numbers[row])
@@ -912,7 +912,7 @@ def _numbered(names: Iterable[Any], numbers: Iterable[Any]) -> list[Any]:
 def _has_lists(column: pd.Series[Any] | pd.DataFrame) -> bool:
     """Return true if all values of a column are lists, or missing."""
     return isinstance(column, pd.Series) and all(
-        isinstance(value, list | np.ndarray) or _is_missing(value) for value in column.tolist()
+        isinstance(value, list | np.ndarray) or _is_missing(value) for value in list_values(column)
     )
 
 
@@ -921,7 +921,7 @@ def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> l
     columns = [
         frame[name] for name in frame.columns if column_of_header.get(str(name)) == "category"
     ]
-    texts = (pair for column in columns for pair in enumerate(column.tolist()))
+    texts = (pair for column in columns for pair in enumerate(list_values(column)))
     return [position for position, text in texts if isinstance(text, str) and text == ""]
 
 
@@ -1000,7 +1000,7 @@ def _cells(name: str, column_name: str, column: pd.Series[Any]) -> Cells:
     if column_name in ("id", "category_id") and pd.api.types.is_integer_dtype(column.dtype):
         ids = pa.array(column.array, from_pandas=True).cast(pa.large_string())
         return Cells(_flat(ids).fill_null(""))
-    values = column.tolist()
+    values = list_values(column)
     digits = _float_digits(column.dtype)
     plain = _find_plain_cells(column_name, column) if {*map(type, values)} <= _TEXT_TYPES else None
     if plain is not None:

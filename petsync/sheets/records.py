@@ -27,6 +27,7 @@ from petsync.sheets.grid import Fault
 from petsync.sheets.headers import fold_header
 from petsync.table.arrow import ArrowStream
 from petsync.table.cells import CellError, parse_id
+from petsync.table.frame import list_values
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -161,7 +162,7 @@ def take_values(
     for header, column in columns.items():
         if not _may_have_others(frame[header].dtype):
             continue
-        values = frame[header].tolist()
+        values = list_values(frame[header])
         for at, value in enumerate(values):
             try:
                 values[at] = _take_value(column, value)

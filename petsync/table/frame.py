@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.types as types
 
 from petsync._sync import no_collection
 from petsync.models import Category, Pet, Tag
@@ -27,6 +28,7 @@ __all__ = [
     "integers",
     "is_blank",
     "lacks_id",
+    "list_values",
     "number_column",
     "pets_at",
     "pets_from_frame",
@@ -221,6 +223,26 @@ def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
         None if is_missing else value
         for value, is_missing in zip(values, missing.tolist(), strict=True)
     ]
+
+
+def list_values(column: pd.Series[Any]) -> list[Any]:
+    """Return the values of a column as `column.tolist()` does, but several times as fast for texts,
+    integers, and lists of these in Arrow.
+    """
+    dtype = column.dtype
+    if isinstance(dtype, pd.ArrowDtype) or (
+        isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+    ):
+        array = pa.array(column.array)
+        kind = array.type
+        if types.is_list(kind) or types.is_large_list(kind):
+            kind = kind.value_type
+        if types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind):
+            values: list[Any] = array.to_pylist()
+            missing = dtype.na_value
+            return [missing if each is None else each for each in values]
+    found: list[Any] = column.tolist()
+    return found
 
 
 def _pet(
