@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +40,12 @@ _STEPS = {
 }
 """The title of each step, and the equivalent code."""
 _BESIDE = frozenset(("images", "catalogue"))
-_NO_PLAN = "There is no plan yet: open a sheet first."
-_NO_REPORT = "Nothing has been applied yet: review a plan, and apply it."
+_EMPTY = {
+    "review": "There is no plan yet: open a sheet first.",
+    "report": "Nothing has been applied yet: review a plan, and apply it.",
+}
+"""What a step without a form says."""
+_RUNNING = "a run is still active"
 
 
 def app(store: Store | None = None) -> AppForm:
@@ -137,8 +142,8 @@ class AppForm(Form):
     def _body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")
         self._parts = {name: _Part() for name in self._names}
-        self._say("review", _NO_PLAN)
-        self._say("report", _NO_REPORT)
+        for name, words in _EMPTY.items():
+            self._say(name, words)
         self._draw()
         self.steps.current = self._names[0]
         self._show()
@@ -203,12 +208,44 @@ class AppForm(Form):
         return form
 
     def _take_store(self, store: Store) -> None:
-        self.store = self._owned = store
+        """Use the store for every step. No step keeps anything of a store that was used before."""
+        form = self.forms["store"]
+        assert isinstance(form, ConnectForm)
+        former = self._owned
+        is_same = former is not None and former.url == store.url
+        is_running = any(each.is_running for each in self.forms.values())
+        if is_same or is_running:
+            self.work.start(asyncio.to_thread(store.close), lambda _: None)
+        if is_running and not is_same:
+            raise LockedError(_RUNNING, hint="Wait for it to end, or stop it, then choose a store.")
+        if not is_same:
+            left = [self._leave(name) for name in self._names if name != "store"]
+            self.store = self._owned = store
+            self._done.clear()
+            if former is not None:
+                self.work.start(asyncio.to_thread(_close_all, left, former), lambda _: None)
+        form.confirm(self._require_store)
         self._end("store", "sign-in")
+
+    def _leave(self, name: str) -> Form | None:
+        """Empty the step, and return its form."""
+        part = self._parts[name]
+        form, part.form = part.form, None
+        part.box.children = ()
+        if name in _EMPTY:
+            self._say(name, _EMPTY[name])
+        return form
+
+    def _of_store(self, act: Callable[[Any], object]) -> Callable[..., None]:
+        """Return the function as a callback that does nothing once another store was chosen: the
+        work of a form of the former store may end later.
+        """
+        store = self.store
+        return self.work.wrap_callback(lambda value: act(value) if self.store is store else None)
 
     def _login(self) -> Form:
         form = login(self._require_store)
-        form.on_signed_in(self.work.wrap_callback(lambda _: self._on_sign_in()))
+        form.on_signed_in(self._of_store(lambda _: self._on_sign_in()))
         return form
 
     def _on_sign_in(self) -> None:
@@ -226,14 +263,14 @@ class AppForm(Form):
 
     def _sheet(self) -> Form:
         form = open_sheet(self._require_store)
-        form.on_plan(self.work.wrap_callback(self._open_review))
+        form.on_plan(self._of_store(self._open_review))
         return form
 
     def _open_review(self, plan: Plan) -> None:
         part = self._parts["review"]
         if isinstance(part.form, ReviewForm) and part.form.is_running:
             raise LockedError(
-                "a run is still active",
+                _RUNNING,
                 hint="Wait for it to end in “Review and apply”, or stop it there.",
             )
         if part.form is not None:
@@ -247,7 +284,7 @@ class AppForm(Form):
             findings=sheet_form.sheet_findings,
         )
         self._place(form)
-        form.on_report(self.work.wrap_callback(self._show_report))
+        form.on_report(self._of_store(self._show_report))
         part.form = form
         part.box.remove_class("petsync-form")
         part.box.children = (form.widget,)
@@ -281,6 +318,13 @@ class AppForm(Form):
         box = self._parts[name].box
         box.add_class("petsync-form")
         box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown)
+
+
+def _close_all(forms: Iterable[Form | None], store: Store) -> None:
+    for form in forms:
+        if form is not None:
+            form.close()
+    store.close()
 
 
 # The kernel's side of the page: the forms for the store in the command's options.

@@ -703,9 +703,14 @@ class BrowseForm(Form):
         if self._panel is not None:
             self._panel.whom.focus()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a change of the open pet is being sent."""
+        return self.review is not None and self.review.is_running
+
     def _require_idle(self) -> None:
         """Raise SettingsError during a run: leaving its review would stop it."""
-        if self.review is not None and self.review.is_running:
+        if self.is_running:
             raise SettingsError(
                 "the last change is still being sent", hint="Wait for it to end, or stop it."
             )

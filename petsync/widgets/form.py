@@ -360,6 +360,11 @@ class Form(ABC):
         self.notice.clear()
         return True
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a run or an upload is active, which closing the form would stop."""
+        return False
+
     def renew(self) -> None:
         """Save the form's current state in the notebook. Returns at once."""
         self._still.renew()

@@ -53,6 +53,7 @@ __all__ = [
 
 
 _WORDS = "The address of the store's service. Ask the people who run the service for it."
+_ANOTHER = "Another store closes the open sheet and its plan: nothing of them is sent to it."
 _MAX_REMEMBERED = 10
 
 
@@ -95,12 +96,18 @@ class ConnectForm(Form):
         super().__init__()
         self._options = {**(options or {})}
         self._on_store: list[Callable[[Store], object]] = []
+        self._sample: Store | None = None
         self.address = ""
-        """The address that the user entered; "" for a sample store."""
+        """The address of the store in use that the user entered; "" for a sample store."""
 
     def on_store(self, act: Callable[[Store], object]) -> None:
-        """Call the function with the store that was chosen."""
+        """Call the function with each store that is chosen. It confirms the store that it uses."""
         self._on_store.append(act)
+
+    def confirm(self, store: Store) -> None:
+        """Say that this store is used."""
+        self.address = "" if store is self._sample else store.url
+        self.notice.say(f"Using the store at {store.url}", _ANOTHER, done=True)
 
     def _views(self) -> Iterator[Document]:
         choices = [("a service", "ps.connect(url)"), ("a sample store", "ps.demo()")]
@@ -118,27 +125,38 @@ class ConnectForm(Form):
         self.go = ipywidgets.Button(description="Use this store", button_style="primary")
         self.sample = ipywidgets.Button(description="Try it with a sample store")
         self.go.on_click(self.work.wrap_callback(lambda _: self._connect()))
-        on_enter(self.url, self.work, self.go.click)
+        on_enter(self.url, self.work, self._connect)
         self.sample.on_click(self.work.wrap_callback(lambda _: self._demo()))
         words = ipywidgets.HTML(html.element("p", html.text(_WORDS)))
         return ipywidgets.VBox([words, self.url, ipywidgets.HBox([self.go, self.sample])])
 
     def _connect(self) -> None:
+        if self.go.disabled:
+            return
         address = self.url.value.strip()
         if not address:
             raise SettingsError("there is no address yet", hint="Fill it in above.")
-        store = connect(**{**self._options, "url": address})
-        self.address = store.url
-        self._take_store(store)
+        self._take_store(connect(**{**self._options, "url": address}))
 
     def _demo(self) -> None:
-        self.sample.disabled = True
+        self.go.disabled = self.sample.disabled = True
         self.tell("Starting a sample store on this machine …")
-        self.work.start(asyncio.to_thread(demo), self._take_store)
+        self.work.start(asyncio.to_thread(demo), self._take_sample, self._fail_sample)
+
+    def _take_sample(self, store: Store) -> None:
+        self._sample = store
+        self._allow()
+        self._take_store(store)
+
+    def _fail_sample(self, error: PetsyncError) -> None:
+        self._allow()
+        self.fail(error)
+
+    def _allow(self) -> None:
+        self.go.disabled = self.sample.disabled = False
 
     def _take_store(self, store: Store) -> None:
-        self.go.disabled = self.sample.disabled = True
-        self.notice.say(f"Using the store at {store.url}", done=True)
+        self.notice.clear()
         for act in self._on_store:
             act(store)
 

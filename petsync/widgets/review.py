@@ -213,7 +213,7 @@ class ReviewForm(Form):
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is active, which closing the form would stop."""
+        """Whether a run is active."""
         return self._going is not None
 
     def on_report(self, act: Callable[[Report], object]) -> None:

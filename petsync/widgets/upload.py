@@ -651,6 +651,11 @@ class UploadForm(Form):
         else:
             yield Document("", [about, Snippets(_HOW, [("", _code(pet, self._pet_id))])])
 
+    @property
+    def is_running(self) -> bool:
+        """Whether an upload is active."""
+        return self._task is not None
+
     def choose(self, pet: Pet) -> None:
         """Make this the pet that gets the pictures. Raises SettingsError while an upload is
         active.

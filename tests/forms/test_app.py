@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import petsync as ps
+from petsync.errors import PlanError
 from petsync.sandbox import Sandbox
 from petsync.widgets.app import AppForm, app, connect_app
 from petsync.widgets.app_config import AppConfig
@@ -242,6 +243,77 @@ def test_a_store_without_a_sign_in(here: Path, shown: Callable[[AppForm], AppFor
         again = shown(app()).forms["store"]
         assert isinstance(again, ConnectForm)
         assert (again.url.value, again.url.options) == (box.url, (box.url,))
+
+
+def choose_store(page: AppForm, url: str) -> ConnectForm:
+    """Enter the address in the first step, press Enter, and wait for what the page says."""
+    page.go("store")
+    asking = page.forms["store"]
+    assert isinstance(asking, ConnectForm)
+    asking.notice.clear()
+    asking.url.value = url
+    asking.url._handle_custom_msg({"event": "submit"}, [])
+    until(lambda: asking.notice.text or page.notice.text)
+    return asking
+
+
+def test_another_store_replaces_every_part(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
+    """When another store is chosen, no step keeps anything of the former store: its plan is gone,
+    and work of it that ends later is ignored. The same address again keeps the plan.
+    """
+    other = [ps.Pet(id=n, name=f"Other {n}", status="sold", photo_urls=()) for n in range(1, 6)]
+    with Sandbox(pets=SHOP, auth=False) as one, Sandbox(pets=other, auth=False) as two:
+        page = shown(app())
+        choose_store(page, one.url)
+        first = page.store
+        assert first is not None
+        page.go("catalogue")
+        planned(page, here, "id,name\n1,Rex\n")
+        former = page.forms
+        late = former["review"]
+        assert isinstance(late, ReviewForm)
+        asking = choose_store(page, one.url)
+        assert (page.store, page.forms["review"]) == (first, late)
+
+        assert choose_store(page, two.url) is asking
+        assert asking.notice.text == f"Using the store at {two.url}"
+        assert (page.current, states(page, "done")) == ("sign-in", ["store"])
+        assert set(page.forms) == {"store", "sign-in"}
+        for name in ("sheet", "images", "catalogue", "review", "report"):
+            page.go(name)
+        assert "review" not in page.forms
+        for form in page.forms.values():
+            assert getattr(form, "store", page.store) is page.store
+        for act in late._report_callbacks:
+            act(None)  # type: ignore[arg-type]
+        sheet = former["sheet"]
+        assert isinstance(sheet, SheetForm)
+        for act in sheet._on_plan:
+            act(late.plan)
+        assert "review" not in page.forms
+        with pytest.raises(PlanError):
+            page.store.apply(late.plan)
+        assert [pet.name for pet in two.pets()] == [pet.name for pet in other]
+
+
+def test_a_running_run_keeps_its_store(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
+    """Another store cannot be chosen while a run is active: the page says so, and keeps its store
+    and its plan.
+    """
+    with Sandbox(pets=SHOP, auth=False) as one, Sandbox(pets=SHOP, auth=False) as two:
+        page = shown(app())
+        choose_store(page, one.url)
+        planned(page, here, "".join(("id,name\n", *(f"{n},New {n}\n" for n in range(1, 6)))))
+        one.break_with("latency=1")
+        review = applied(page)
+        choose_store(page, two.url)
+        assert page.notice.text == "a run is still active"
+        assert page.store is not None
+        assert (page.store.url, page.forms["review"]) == (one.url, review)
+        one.break_with(None)
+        assert review.work.wait()
+        assert [pet.name for pet in one.pets()] == [f"New {n}" for n in range(1, 6)]
+        assert {pet.name for pet in two.pets()} == {pet.name for pet in SHOP}
 
 
 def test_a_store_with_a_sign_in_needs_it(
