@@ -216,17 +216,23 @@ class Context:
     def suggest(
         self, *words: object, title: str = "Next", repeat: Collection[str] | None = (), url: bool
     ) -> None:
-        """Print the command that usually comes next, as one line to copy; nothing with --json, or
-        if the command would read standard input again.
+        """Print the command that usually comes next, as `command_line` returns it; nothing with
+        --json, or if the command would read standard input again.
+        """
+        if not self.as_json and Path("-") not in words:
+            line = self.command_line(*words, repeat=repeat, url=url)
+            self.say(f"{title}: {line}", "bold", fold=False)
+
+    def command_line(
+        self, *words: object, repeat: Collection[str] | None = (), url: bool = True
+    ) -> str:
+        """Return a command of petsync, as one line to copy.
 
         It has the common options of this command, --url only with `url`, and this command's other
         options whose parameters are in `repeat`; None means all.
         """
-        if self.as_json or Path("-") in words:
-            return
         options = [*_own_options(click.get_current_context(), repeat), *self._common_words(url)]
-        line = " ".join(map(quote, ["petsync", *words, *options]))
-        self.say(f"{title}: {line}", "bold", fold=False)
+        return " ".join(map(quote, ["petsync", *words, *options]))
 
     def _common_words(self, url: bool) -> Iterator[str]:
         given = {

@@ -93,7 +93,8 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
 
     try:
         text = None if token is None else token.reveal()
-        serve(port, given, token=text, theme=theme, on_ready=ready)
+        again = context.command_line("app", repeat=None)
+        serve(port, given, token=text, theme=theme, again=again, on_ready=ready)
     finally:
         for file in files:
             file.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from html import escape
@@ -176,12 +176,15 @@ def serve(
     *,
     token: str | None = None,
     theme: str = "light",
+    again: str = "petsync app",
     on_ready: Callable[[str], object],
 ) -> None:
     """Serve the page until Ctrl-C, which also ends the kernels.
 
     `port` 0 chooses a free port; `given` and the service's access `token` are for the kernels;
-    `on_ready` gets the link that opens the page. Raises SettingsError if the port cannot be used.
+    `again` is the command that starts the page again, which the page shows when the server has
+    ended; `on_ready` gets the link that opens the page. Raises SettingsError if the port cannot be
+    used.
     """
     page = _Page(
         notebook_path=str(_NOTEBOOK),
@@ -189,6 +192,7 @@ def serve(
         on_ready=on_ready,
         token=secrets.token_urlsafe(24),
         theme=theme,
+        ended={"command": again, "folder": given.folder},
     )
     page.initialize([])
     # Only this user can read the files of Jupyter and IPython; the forms create files with the
@@ -353,10 +357,12 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         listening: socket.socket,
         on_ready: Callable[[str], object],
         theme: str,
+        ended: Mapping[str, str],
         **given: Any,
     ) -> None:
         super().__init__(**given)
         self._listening, self._on_ready, self._theme = listening, on_ready, theme
+        self._ended = {**ended}
         self.port = listening.getsockname()[1]
 
     def initialize(self, argv: list[str] | None = None) -> None:
@@ -371,6 +377,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
                 self.connection_dir_root = "/tmp"  # noqa: S108  # Voilà makes a private folder in it
         config = self.config.VoilaConfiguration
         config.theme = self._theme
+        config.resources = {"petsync_ended": self._ended}
         config.allow_template_override = "NO"
         config.file_allowlist = []
         config.extension_denylist = ["@jupyter-notebook/lab-extension"]

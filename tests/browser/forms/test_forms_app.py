@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import openpyxl
+import psutil
 import pytest
 from fronts import View, Watch, serious
 from jupyters import House
@@ -15,24 +17,45 @@ from outside import Outside
 from playwright.sync_api import Browser, expect
 
 import petsync as ps
+from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 
 _LINK = re.compile(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+")
 
 
-@pytest.fixture
-def link(house: House, box: Sandbox, tmp_path: Path) -> Iterator[str]:
-    """Yield the address that `petsync app` prints."""
-    process, log = house.run(
-        ["petsync.cli", "app", "--no-browser", "--url", box.url], tmp_path / "work"
-    )
+@contextmanager
+def serve_app(
+    house: House, folder: Path, *options: str
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Run `petsync app` in the folder; yield its link, and a function that kills the server."""
+    process, log = house.run(["petsync.cli", *options, "app", "--no-browser"], folder)
     until = time.monotonic() + 120
     while not (found := _LINK.search(log.read_text("utf-8"))):
         assert process.poll() is None, log.read_text("utf-8")
         assert time.monotonic() < until, log.read_text("utf-8")
         time.sleep(0.1)
-    yield found.group()
-    house.end(process)
+    kernels = psutil.Process(process.pid)
+
+    def kill() -> None:
+        several = [*kernels.children(recursive=True), kernels]
+        kernels.kill()
+        process.wait()
+        for each in several:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+    try:
+        yield found.group(), kill
+    finally:
+        if process.poll() is None:
+            house.end(process)
+
+
+@pytest.fixture
+def link(house: House, box: Sandbox, tmp_path: Path) -> Iterator[str]:
+    """Yield the address that `petsync app` prints."""
+    with serve_app(house, tmp_path / "work", "--url", box.url) as (found, _):
+        yield found
 
 
 @pytest.fixture
@@ -105,3 +128,42 @@ def test_the_whole_job_on_one_page(
     context.close()
     assert watch.asked == []
     assert watch.unrest == []
+
+
+def test_the_server_ends(browser: Browser, house: House, tmp_path: Path, watch: Watch) -> None:
+    """Enter in the address uses a store; Enter on another address replaces it in every step. When
+    the server has ended, the page says so at once, shows the command that starts it again and its
+    folder, and no button can be pressed.
+    """
+    folder = tmp_path / "a shop"
+    with (
+        Sandbox(seed=sample_data() / "store.json", auth=False) as one,
+        Sandbox(auth=False) as two,
+        serve_app(house, folder, "--allow-http", "shop.example") as (link, kill),
+    ):
+        context = browser.new_context(viewport={"width": 1100, "height": 1000})
+        page = context.new_page()
+        page.goto(link)
+        address = page.get_by_role("region", name="Choose the store").get_by_label("Address")
+        address.fill(one.url)
+        address.press("Enter")
+        page.get_by_role("button", name="Continue without signing in").click()
+        page.get_by_role("button", name="Catalogue").click()
+        expect(page.get_by_role("region", name="Catalogue")).to_contain_text("1001")
+        page.get_by_role("button", name="Choose the store").click()
+        address.fill(two.url)
+        address.press("Enter")
+        expect(page.get_by_role("region", name="Sign in")).to_contain_text(two.url)
+        page.get_by_role("button", name="Catalogue").click()
+        catalogue = page.get_by_role("region", name="Catalogue")
+        expect(catalogue.get_by_role("button", name="Read again")).to_be_visible()
+        expect(catalogue).not_to_contain_text("1001")
+
+        view = View(page, page.locator("body"), "app")
+        kill()
+        told = page.get_by_role("alert").filter(has_text="petsync has ended")
+        expect(told).to_contain_text("petsync app --no-browser --allow-http shop.example")
+        expect(told).to_contain_text(str(folder))
+        assert page.locator("button:enabled, input:enabled, select:enabled").count() == 0
+        assert serious(view, "body") == []
+        context.close()
