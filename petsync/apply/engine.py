@@ -72,6 +72,7 @@ from petsync.plan.report import (
     Result,
     RunResults,
     collect_results,
+    find_undoing_runs,
     result_of,
 )
 from petsync.protocol.operations import Traffic
@@ -95,6 +96,7 @@ __all__ = [
     "cause_of",
     "check_sentinels",
     "find_unexpected_pets",
+    "find_unfinished",
     "give_up",
     "has_unknown",
     "is_resumable",
@@ -815,6 +817,17 @@ def is_resumable(past: PastRun) -> bool:
     """
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
+
+
+def find_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
+    """Yield those of a store's runs, the newest first, that can be resumed now: no process works
+    on them, and they are not undone.
+    """
+    undone = find_undoing_runs(runs)
+    for run in runs:
+        is_excluded = run.kind == "upload" or run.state == "running" or run.run_id in undone
+        if not is_excluded and is_resumable(run):
+            yield run
 
 
 def has_unknown(past: PastRun) -> bool:

@@ -215,6 +215,7 @@ def _show_runs(
         round_data = {"rounds": rounds[:limit]} if rounds else {}
         context.show_json({"runs": runs[:limit], **round_data})
         return
+    from petsync.apply.engine import find_unfinished
     from petsync.report.views.round import past_rounds_view
     from petsync.report.views.run import runs_view
 
@@ -222,7 +223,7 @@ def _show_runs(
         context.show_view(past_rounds_view(rounds, limit=limit))
         context.out.print()
     context.show_view(runs_view(runs, limit=limit))
-    unfinished = next(_iter_unfinished(runs), None)
+    unfinished = next(find_unfinished(runs), None)
     if unfinished is not None:
         context.say(
             f"`petsync resume {unfinished.run_id}` sends the remaining changes of that run."
@@ -232,18 +233,6 @@ def _show_runs(
             f"Run {run.run_id} was undone, but the outcome of some of its changes is unknown: "
             f"`petsync resume {run.run_id}` determines it, and sends nothing."
         )
-
-
-def _iter_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
-    """Yield the runs that can be resumed and are not undone."""
-    from petsync.apply.engine import is_resumable
-    from petsync.plan.report import find_undoing_runs
-
-    undone = find_undoing_runs(runs)
-    for run in runs:
-        is_excluded = run.kind == "upload" or run.state == "running" or run.run_id in undone
-        if not is_excluded and is_resumable(run):
-            yield run
 
 
 def _find_undone_unknown(runs: Sequence[PastRun]) -> list[PastRun]:

@@ -23,6 +23,8 @@ from petsync.widgets.form import Form
 from petsync.widgets.login import ConnectForm, login, remember_store
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.review import review as open_review
+from petsync.widgets.review_view import ReportView
+from petsync.widgets.runs import RunsForm
 from petsync.widgets.sheet import SheetForm, open_sheet
 from petsync.widgets.upload import UploadForm, upload_images
 
@@ -101,6 +103,7 @@ class AppForm(Form):
         self._names = [name for name in _STEPS if name != "store" or store is None]
         self._parts: dict[str, _Part] = {}
         self._done: set[str] = set()
+        self._runs: RunsForm | None = None
 
     def _views(self) -> Iterator[Document]:
         """Yield the steps with the equivalent code."""
@@ -133,8 +136,9 @@ class AppForm(Form):
         """
         # Close `work` first, because a step's form may report the end of its work while it closes.
         self.work.close()
-        for form in self.forms.values():
-            form.close()
+        for form in (self._runs, *self.forms.values()):
+            if form is not None:
+                form.close()
         super().close()
         if self._owned is not None:
             self._owned.close()
@@ -142,8 +146,8 @@ class AppForm(Form):
     def _body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")
         self._parts = {name: _Part() for name in self._names}
-        for name, words in _EMPTY.items():
-            self._say(name, words)
+        if self.store is not None:
+            self._make_runs()
         self._draw()
         self.steps.current = self._names[0]
         self._show()
@@ -166,8 +170,19 @@ class AppForm(Form):
         self.notice.clear()
         self._show()
 
+    def _make_runs(self) -> None:
+        """Make the list of the store's earlier runs, and put it into the steps that show it."""
+        self._runs = runs = RunsForm(self._require_store)
+        runs.heading.level = self.level + 2
+        runs.on_open(self._of_store(self._open_run))
+        assert runs.widget is not None
+        for name, words in _EMPTY.items():
+            self._say(name, words)
+
     def _show(self) -> None:
         self._make(self.current)
+        if self.current in _EMPTY and self._runs is not None:
+            self._runs.reload()
         for name, part in self._parts.items():
             show(part.box, name == self.current)
 
@@ -179,7 +194,8 @@ class AppForm(Form):
         if part.form is None and make is not None:
             part.form = make()
             self._place(part.form)
-            part.box.children = (part.form.widget,)
+            above = (self._runs.interrupted,) if name == "sheet" and self._runs else ()
+            part.box.children = (*above, part.form.widget)
 
     def _place(self, form: Form) -> None:
         """Set the form's heading level and sign-in hint for this page."""
@@ -219,8 +235,9 @@ class AppForm(Form):
         if is_running and not is_same:
             raise LockedError(_RUNNING, hint="Wait for it to end, or stop it, then choose a store.")
         if not is_same:
-            left = [self._leave(name) for name in self._names if name != "store"]
+            left = [self._runs, *(self._leave(name) for name in self._names if name != "store")]
             self.store = self._owned = store
+            self._make_runs()
             self._done.clear()
             if former is not None:
                 self.work.start(asyncio.to_thread(_close_all, left, former), lambda _: None)
@@ -232,16 +249,16 @@ class AppForm(Form):
         part = self._parts[name]
         form, part.form = part.form, None
         part.box.children = ()
-        if name in _EMPTY:
-            self._say(name, _EMPTY[name])
         return form
 
-    def _of_store(self, act: Callable[[Any], object]) -> Callable[..., None]:
+    def _of_store(self, act: Callable[..., object]) -> Callable[..., None]:
         """Return the function as a callback that does nothing once another store was chosen: the
         work of a form of the former store may end later.
         """
         store = self.store
-        return self.work.wrap_callback(lambda value: act(value) if self.store is store else None)
+        return self.work.wrap_callback(
+            lambda *values: act(*values) if self.store is store else None
+        )
 
     def _login(self) -> Form:
         form = login(self._require_store)
@@ -267,14 +284,7 @@ class AppForm(Form):
         return form
 
     def _open_review(self, plan: Plan) -> None:
-        part = self._parts["review"]
-        if isinstance(part.form, ReviewForm) and part.form.is_running:
-            raise LockedError(
-                _RUNNING,
-                hint="Wait for it to end in “Review and apply”, or stop it there.",
-            )
-        if part.form is not None:
-            part.form.close()
+        self._leave_review()
         sheet_form = self._parts["sheet"].form
         assert isinstance(sheet_form, SheetForm)
         form = open_review(
@@ -283,15 +293,41 @@ class AppForm(Form):
             sheet=sheet_form.received,
             findings=sheet_form.sheet_findings,
         )
+        self._take_review(form)
+        self._done -= {"review", "report"}
+        self._end("sheet", "review")
+
+    def _open_run(self, past: ReportView, resumes: bool) -> None:
+        """Show the report of an earlier run in the review, and resume the run if asked."""
+        self._leave_review()
+        form = ReviewForm(past.report.plan, self._require_store, past=past)
+        self._take_review(form)
+        self.go("review")
+        if resumes:
+            form.resume.click()
+
+    def _leave_review(self) -> None:
+        """Close the form of the review. Raises LockedError while its run is active."""
+        form = self._parts["review"].form
+        if form is not None and form.is_running:
+            raise LockedError(
+                _RUNNING,
+                hint="Wait for it to end in “Review and apply”, or stop it there.",
+            )
+        if form is not None:
+            form.close()
+
+    def _take_review(self, form: ReviewForm) -> None:
+        part = self._parts["review"]
         self._place(form)
         form.on_report(self._of_store(self._show_report))
         part.form = form
         part.box.remove_class("petsync-form")
         part.box.children = (form.widget,)
-        self._done -= {"review", "report"}
-        self._end("sheet", "review")
 
     def _show_report(self, report: Report) -> None:
+        if self._runs is not None:
+            self._runs.reload()
         again = button("Open another sheet")
         again.on_click(self.work.wrap_callback(lambda _: self.go("sheet")))
         review = self._parts["review"].form
@@ -314,10 +350,13 @@ class AppForm(Form):
         self._fill_step(name, ipywidgets.HTML(html.element("p", html.text(words))))
 
     def _fill_step(self, name: str, *shown: ipywidgets.Widget) -> None:
-        """Show the widgets under the step's title, as a region, for a step without a form."""
+        """Show the widgets under the step's title, and then the earlier runs, as a region, for a
+        step without a form.
+        """
         box = self._parts[name].box
         box.add_class("petsync-form")
-        box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown)
+        runs = () if self._runs is None else (self._runs.widget,)
+        box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown, *runs)
 
 
 def _close_all(forms: Iterable[Form | None], store: Store) -> None:

@@ -176,7 +176,8 @@ _GENTLE_RATE = 5.0
 class ReviewForm(Form):
     """Shows a plan; the user leaves out changes, resolves conflicts and overrides the guard. The
     form applies exactly the plan that the user confirmed. `plan` is the plan under review, `report`
-    the report of the last run, None before the first.
+    the report of the last run, None before the first. With `past`, the form begins with the report
+    of an earlier run of the plan.
     """
 
     title = "Review the plan"
@@ -189,9 +190,11 @@ class ReviewForm(Form):
         *,
         sheet: Sheet | None = None,
         findings: Iterable[Finding] = (),
+        past: ReportView | None = None,
     ) -> None:
         super().__init__()
-        self.heading.text = review_view.title_of(plan)
+        self.heading.text = review_view.title_of(plan, past)
+        self._past = past
         self.store = store
         self.plan = plan
         self._left_files = LeftFiles(store, sheet)
@@ -269,7 +272,10 @@ class ReviewForm(Form):
         self.clashes_box, self.changed, self.problems = panel.both, panel.changed, panel.problems
         self._table = ReviewTable(panel, self.work.wrap_callback, self._refresh_tally)
         self._wire(panel)
-        self._open(panel)
+        if self._past is None:
+            self._open(panel)
+        else:
+            self._open_past(panel, self._past)
         return panel.box
 
     def _wire(self, panel: Panel) -> None:
@@ -304,6 +310,17 @@ class ReviewForm(Form):
         if plan.source_digest:
             look = asyncio.to_thread(self.store.aio.find_unfinished, plan.source)
             self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
+
+    def _open_past(self, panel: Panel, past: ReportView) -> None:
+        """Show the report of an earlier run, and offer its results."""
+        self._show_report(panel, past)
+        files, report = self._left_files, past.report
+
+        def show_files(_: None) -> None:
+            if self.report is report:
+                panel.files.value = files.html
+
+        self.work.start(asyncio.to_thread(files.offer, report), show_files)
 
     def _offer(self, panel: Panel, plan: Plan, run: PastRun | None) -> None:
         """Offer to finish the stopped run of the same sheet."""

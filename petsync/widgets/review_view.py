@@ -52,6 +52,7 @@ from petsync.report.plan import (
 )
 from petsync.report.views.run import group_details
 from petsync.report.words import ResultGroup, capital, results_by_cause
+from petsync.report.workbook import report_workbook
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
 from petsync.store import Store
@@ -629,6 +630,24 @@ class LeftFiles:
             parts.append(blocks_html(error_alert(error)))
         self.html = "".join(parts)
 
+    def offer(self, report: Report) -> None:
+        """Set `html` to a link with the results of an earlier run: the sheet with the outcome of
+        each row if only runs have changed it, else a workbook of the outcomes. Writes no file.
+        """
+        found = None if report.plan.undoes else self.outputs.sheet_of_run(report, self._statuses)
+        name = f"{report.run_id}.xlsx" if found is None else default_results_path(found[0]).name
+        try:
+            with tempfile.TemporaryDirectory(prefix="petsync-results-") as folder:
+                path = Path(folder) / name
+                if found is None:
+                    report_workbook(report, path)
+                else:
+                    write_results(*found, path)
+                label = f"The results of run {report.run_id}."
+                self.html = file_link(name, path.read_bytes(), label)
+        except PetsyncError as error:
+            self.html = blocks_html(error_alert(error))
+
     def _results(self, sheet: Sheet, report: Report) -> str:
         """Write the results, and return a link that contains the file, or a paragraph with its path
         if the file is too large.
@@ -709,7 +728,9 @@ def finish(past: PastRun) -> str:
     return f"Finish run {past.run_id} ({words.count(left_in(past), 'change')} left)"
 
 
-def title_of(plan: Plan) -> str:
+def title_of(plan: Plan, past: ReportView | None = None) -> str:
+    if past is not None:
+        return f"Run {past.report.run_id}"
     return "Review the undo of a run" if plan.undoes else "Review the plan"
 
 

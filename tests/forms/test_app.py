@@ -130,7 +130,7 @@ def test_from_sign_in_to_report(
     assert {store.api.get_pet_by_id(n).name for n in (1, 2)} == {"Rex", "Mia"}
 
     page.go("report")
-    heading, changed, problems, files, facts, again = page._parts["report"].box.children
+    heading, changed, problems, files, facts, again, _ = page._parts["report"].box.children
     assert heading.text == "Report"
     assert review.report is not None
     assert "2 pets were changed." in changed.value
@@ -255,6 +255,89 @@ def choose_store(page: AppForm, url: str) -> ConnectForm:
     asking.url._handle_custom_msg({"event": "submit"}, [])
     until(lambda: asking.notice.text or page.notice.text)
     return asking
+
+
+def opened_run(page: AppForm, run_id: str) -> ReviewForm:
+    """Open a run from the list of earlier runs, and return the form with its report."""
+    runs = page._runs
+    assert runs is not None
+    page.go("report")
+    until(lambda: any(row["key"] == run_id for row in runs.table.rows))
+    before = page.forms.get("review")
+    runs.table.press(run_id)
+    until(lambda: page.forms.get("review") is not before and page.current == "review")
+    review = page.forms["review"]
+    assert isinstance(review, ReviewForm)
+    assert review.work.wait()
+    return review
+
+
+def test_earlier_runs_after_a_reload(
+    store: ps.Store, box: Sandbox, here: Path, shown: Callable[[AppForm], AppForm]
+) -> None:
+    """A new page lists the runs at its store, in the review and in the report: the user opens one,
+    sees what it changed and what needs a person, gets its results, and undoes it.
+    """
+    store.sign_in(ps.auth.bearer(box.token()))
+    (here / "edited.csv").write_text("id,name\n1,Rex\n99,Gone\n", "utf-8")
+    report = store.apply(store.plan("edited.csv"))
+    page = shown(app(store))
+    review = opened_run(page, report.run_id)
+    assert (page.current, make_visible(page)) == ("review", ["review"])
+    assert review.heading.text == f"Run {report.run_id}"
+    assert "1 was changed" in review.changed.value or "1 pet was changed" in review.changed.value
+    assert "Download edited.results.csv" in review.files.value
+    assert not (here / "edited.results.csv").exists()
+    assert (review.resume.layout.display, review.undo.layout.display) == ("none", None)
+    review.undo.click()
+    assert review.work.wait()
+    assert review.plan.undoes == report.run_id
+    review = applied(page)
+    assert review.work.wait()
+    until(lambda: "review" in states(page, "done"))
+    assert {pet.name for pet in box.pets()} == {pet.name for pet in SHOP}
+    runs = page._runs
+    assert runs is not None
+    until(lambda: len(runs.runs) == 2)
+    assert "undone by run" in str([row["cells"]["result"] for row in runs.table.rows])
+    again = opened_run(page, runs.runs[0].run_id)
+    assert "Download" in again.files.value
+
+
+def test_an_interrupted_run_comes_first(
+    store: ps.Store, box: Sandbox, here: Path, shown: Callable[[AppForm], AppForm]
+) -> None:
+    """A run that was stopped is named above the sheet, with its sheet and what is left. One press
+    resumes it, and then it is no longer offered.
+    """
+    store.sign_in(ps.auth.bearer(box.token()))
+    first = shown(app(store))
+    planned(first, here, "".join(("id,name\n", *(f"{n},New {n}\n" for n in range(1, 6)))))
+    box.break_with("latency=0.3")
+    review = applied(first)
+    until(lambda: review.meter.done)
+    review.stop.click()
+    assert review.work.wait()
+    box.break_with(None)
+    assert review.report is not None
+    run_id = review.report.run_id
+    page = shown(app(store))
+    until(lambda: page.current == "sheet")
+    runs = page._runs
+    assert runs is not None
+    until(lambda: runs.unfinished is not None)
+    assert runs.unfinished is not None
+    until(lambda: page._parts["sheet"].box.children)
+    assert page._parts["sheet"].box.children[0] is runs.interrupted
+    assert runs.interrupted.layout.display is None
+    assert run_id in runs.told.value
+    assert runs.resume.description.startswith("Resume (")
+    runs.resume.click()
+    until(lambda: "report" in states(page, "done"))
+    assert page.current == "review"
+    assert [pet.name for pet in box.pets()] == [f"New {n}" for n in range(1, 6)]
+    until(lambda: runs.unfinished is None)
+    assert runs.interrupted.layout.display == "none"
 
 
 def test_another_store_replaces_every_part(here: Path, shown: Callable[[AppForm], AppForm]) -> None:

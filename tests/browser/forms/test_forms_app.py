@@ -78,7 +78,8 @@ def test_the_whole_job_on_one_page(
     browser: Browser, watch: Watch, outside: Outside, workbook: Path, link: str, box: Sandbox
 ) -> None:
     """A user signs in, opens a sheet, reviews the plan, reloads the page, which keeps sign-in and
-    plan, applies it and sees the report on one page.
+    plan, applies it and sees the report on one page. Another tab offers the run, its results and
+    its undo.
     Without the token in the link access is refused, and no other host receives a request.
     """
     context = watch.over(browser.new_context(viewport={"width": 1100, "height": 1000}))
@@ -125,6 +126,17 @@ def test_the_whole_job_on_one_page(
         results.click()
     assert download.value.suggested_filename == "pets.results.xlsx"
     assert serious(view) == []
+
+    # Another tab has another kernel, which knows the run from the journal.
+    page = context.new_page()
+    page.goto(link)
+    page.get_by_role("button", name="Report", exact=True).click()
+    page.get_by_role("button", name=re.compile("^Open run")).click()
+    earlier = page.get_by_role("region", name=re.compile("^Run "))
+    expect(earlier).to_contain_text("were changed")
+    expect(earlier.get_by_role("button", name=re.compile("^Undo"))).to_be_visible()
+    expect(earlier.get_by_role("link", name="Download pets.results.xlsx")).to_be_visible()
+    assert serious(View(page, page.locator("body"), "app")) == []
     context.close()
     assert watch.asked == []
     assert watch.unrest == []
