@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unicodedata
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,6 +23,7 @@ import ipywidgets
 import traitlets as t
 
 from petsync.report import html
+from petsync.report.words import replace_terms
 from petsync.settings import Secret
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "asset",
     "button",
     "fold_case",
+    "in_form",
     "matches",
     "safe_name",
     "show",
@@ -116,6 +118,20 @@ def _page_style(name: str) -> str:
     """
     style = html.asset(name).replace("@media (m", "@container (m")
     return f".petsync-form {{{style}}}\n"
+
+
+# Messages in the language of a form.
+
+
+_WAYS = ((r" \((?:--[a-z](?:[^()]|\([^()]*\))*?, )?in Python (?:[^()]|\([^()]*\))*\)", ""),)
+"""How to do something in a shell and in Python, in parentheses, without an equivalent in a form."""
+
+
+def in_form(text: str, terms: Iterable[tuple[str, str]]) -> str:
+    """Return the text with a form's controls in place of commands, options and arguments. `terms`
+    are the form's: regular expressions with their replacements.
+    """
+    return replace_terms(text, (*terms, *_WAYS))
 
 
 # Buttons, checkboxes, and options that are hidden at first.
@@ -600,7 +616,8 @@ class Table(
     fills `rows` when `page`, `search`, `sort` or `down` changes; see `Pages`.
 
     `columns` are dicts of `key`, `title`, `sorts` (whether the user can sort by it) and, except for
-    text columns, `kind`: "number", "value", "fields", "image", "link", "mark" or "choice". `rows`
+    text columns, `kind`: "advice" (a message, which is not folded when it is as long as petsync's
+    messages are), "number", "value", "fields", "image", "link", "mark" or "choice". `rows`
     are dicts of `key` (unique text), `label` (the row's name for screen readers), `cells` (by the
     column's key), and optionally `tone` ("add", "update", "delete", "conflict", "problem", "done",
     "muted") and `fixed` (cannot be ticked).

@@ -21,8 +21,7 @@ from petsync.errors import AuthError, PetsyncError
 from petsync.report import html
 from petsync.report.document import Document
 from petsync.report.text import plain_text
-from petsync.report.words import replace_terms
-from petsync.widgets.components import Heading, Notice
+from petsync.widgets.components import Heading, Notice, in_form
 
 __all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
 
@@ -274,6 +273,7 @@ class Form(ABC):
     """Where to sign in, if the page has a place for that."""
     terms: ClassVar[tuple[tuple[str, str], ...]] = (
         (r": `petsync login`, or store\.begin_sign_in\([^)]*\)", ""),
+        (r'plan with the whole store: --scope all \(in Python scope="all"\)', "plan a whole sheet"),
     )
     """Parts of messages that name commands, options and arguments, as regular expressions, and the
     texts that replace them in the form.
@@ -334,7 +334,7 @@ class Form(ABC):
 
     def in_form(self, text: str) -> str:
         """Return the text with the form's controls in place of commands and options."""
-        return replace_terms(text, self.terms)
+        return in_form(text, self.terms)
 
     def fail(self, error: BaseException) -> None:
         """Show an error, and what to do."""

@@ -67,17 +67,20 @@ from petsync.widgets.components import (
     Table,
     button,
     fold_case,
+    in_form,
     show,
     sort_key,
     tick,
 )
 
 __all__ = [
+    "ALONE",
     "ANY",
     "CHANGE_COLUMNS",
     "KINDS",
     "MAX_LINKED_BYTES",
     "PLAN_AGAIN",
+    "TERM_OF_TWO_WAY",
     "TITLES",
     "WAIT",
     "Draft",
@@ -357,7 +360,7 @@ def held_row(key: str, held: Conflict | Blocked) -> Row:
     else:
         record, tone = of_blocked(held), "problem"
         cure = "Correct the cell, and open the sheet again."
-    texts = capital(words.sentences(record.message)), _short(as_button_text(cure))
+    texts = capital(words.sentences(record.message)), as_button_text(cure)
     fields: list[Row] = [{"text": text} for text in texts if text]
     return _record_row(key, record, fields, _name(held.pet_id, held.name), tone)
 
@@ -414,7 +417,7 @@ def result_columns() -> list[Row]:
         {"key": "id", "title": "Id", "sorts": True},
         {"key": "pet", "title": "Pet", "sorts": True},
         {"key": "kind", "title": "Change", "sorts": True},
-        {"key": "message", "title": "What happened"},
+        {"key": "message", "title": "What happened", "kind": "advice"},
         {"key": "where", "title": "Where", "sorts": True},
     ]
 
@@ -689,6 +692,9 @@ def file_link(name: str, data: bytes, label: str) -> str:
 # The texts of the review form, as HTML with escaped text, and as plain sentences.
 
 
+ALONE = "Compare with the store alone"
+"""The option of a comparison without the exported values."""
+TERM_OF_TWO_WAY = (r"\(--two-way, in Python two_way=True\)", f"(“{ALONE}” in the options)")
 SHIFTED_BOX = "Use the column as in the sheet"
 WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another form or program applies the plan."""
@@ -713,6 +719,8 @@ TERMS = (
     (r" \(--sheet .*?, in Python tab=(['\"]).*?\1\)", ""),
     (r", as --write-ids does;", ";"),
     (r"--allow-shifted \(in Python [^)]*\) allows it", f"tick “{SHIFTED_BOX}”"),
+    TERM_OF_TWO_WAY,
+    (r'plan with the whole store: --scope all \(in Python scope="all"\)', "plan a whole sheet"),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
 """Parts of messages that refer to commands, and the texts that replace them in the form."""
@@ -915,12 +923,12 @@ def _in_plan(note: str, run: str) -> str:
     for found in set(re.findall(r"`petsync resume [^`]+`", note)):
         if run and found == f"`petsync resume {run}`":
             note = note.replace(found, "“Finish run”")
-    return words.replace_terms(note, TERMS[2:])
+    return in_form(note, TERMS[2:])
 
 
 def as_button_text(text: str) -> str:
     """The text with this form's buttons in place of commands."""
-    return words.replace_terms(text, TERMS)
+    return in_form(text, TERMS)
 
 
 # Panel: the widgets of the review form; only the usable ones are shown.

@@ -25,7 +25,7 @@ from petsync.report.textdiff import shorten_common
 from petsync.report.views.plan import plan_view
 from petsync.report.views.run import report_view
 from petsync.report.views.sheet import sheet_facts, sheet_summary, sheet_view
-from petsync.report.words import capital, count, replace_terms, shorten
+from petsync.report.words import capital, count, shorten
 from petsync.sheets import (
     EncodingError,
     HeaderNotFoundError,
@@ -51,11 +51,17 @@ from petsync.widgets.components import (
     Row,
     Table,
     button,
+    in_form,
     show,
     tick,
 )
 from petsync.widgets.form import Form, on_enter
-from petsync.widgets.review_view import MAX_LINKED_BYTES, file_link
+from petsync.widgets.review_view import (
+    ALONE,
+    MAX_LINKED_BYTES,
+    TERM_OF_TWO_WAY,
+    file_link,
+)
 
 if TYPE_CHECKING:
     from petsync.widgets.components import ReceivedFile
@@ -393,7 +399,6 @@ def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywi
 # Findings: the problems of a sheet, cell by cell, with a choice for each.
 
 
-_ALONE = "Compare with the store alone"
 _TERMS = (
     *Form.terms,
     (r"Specify its encoding: --encoding \S+, in Python encoding=\S+\.", "Choose its encoding."),
@@ -415,7 +420,7 @@ _TERMS = (
     ),
     (r"\(--column .*?, in Python mapping=\{.*?: '\w+'\}\)", "(choose its meaning above)"),
     (r", or read only the statuses that it does list: .*? \(--status, .*?\)\)", ""),
-    (r"\(--two-way, in Python two_way=True\)", f"(“{_ALONE}” in the options)"),
+    TERM_OF_TWO_WAY,
 )
 """Parts of messages that name options and arguments, as regular expressions, and their
 replacements.
@@ -427,7 +432,7 @@ _FINDING_COLUMNS = [
     {"key": "where", "title": "Where", "sorts": True},
     {"key": "severity", "title": "Severity", "kind": "mark", "sorts": True},
     {"key": "value", "title": "Value", "sorts": True},
-    {"key": "problem", "title": "Problem", "sorts": True},
+    {"key": "problem", "title": "Problem", "sorts": True, "kind": "advice"},
     {"key": "choice", "title": "Correction", "kind": "choice"},
 ]
 _WHICH = (
@@ -551,7 +556,7 @@ class Findings:
             "where": finding.address,
             "severity": _MARKS[finding.severity],
             "value": shorten(make_visible(finding.value), _VALUE),
-            "problem": replace_terms(f"{finding.problem} {finding.suggestion}", _TERMS).strip(),
+            "problem": in_form(f"{finding.problem} {finding.suggestion}", _TERMS).strip(),
             "choice": self._choice(finding),
         }
         tone = "problem" if finding.severity == "error" else "update"
@@ -723,7 +728,7 @@ class Options:
     def __init__(self) -> None:
         self.rows = ipywidgets.Dropdown(options=_ROWS, value=(), description="Rows without an id")
         self.missing = tick("Delete the pets that are in no row of the sheet")
-        self.two_way = tick(_ALONE)
+        self.two_way = tick(ALONE)
         self.conflict = ipywidgets.RadioButtons(
             options=_CONFLICT, value="store", description="If sheet and store changed a field"
         )

@@ -210,7 +210,7 @@ _COLUMNS: list[dict[str, Any]] = [
     {"key": "name", "title": "File", "sorts": True},
     {"key": "size", "title": "Size"},
     {"key": "state", "title": "State", "kind": "mark", "sorts": True},
-    {"key": "message", "title": "Message"},
+    {"key": "message", "title": "Message", "kind": "advice"},
     {"key": "address", "title": "Link", "kind": "link"},
 ]
 _OPTIONAL = ("message", "address")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
 import types
@@ -15,7 +16,12 @@ import pytest
 
 from petsync.errors import LockedError, PetsyncError
 from petsync.report.document import Document, Note
+from petsync.sheets.files import AS_ENCODED
+from petsync.sheets.headers import mapping_way
+from petsync.widgets.components import in_form
 from petsync.widgets.form import Form, is_live
+from petsync.widgets.review import ReviewForm
+from petsync.widgets.sheet import SheetForm
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -331,3 +337,22 @@ def test_who_may_press_something(
         monkeypatch.setenv("VOILA_KERNEL_ID", "1")
     monkeypatch.setattr("IPython.get_ipython", _shell(allows_input=allows_input))
     assert is_live() is live
+
+
+_MESSAGES = (
+    f"If a header was renamed, map it {mapping_way('Tag (x)', 'tags')}.",
+    "Map it (--column HEADER=COLUMN, in Python mapping={HEADER: COLUMN}).",
+    'To send the row, plan with the whole store: --scope all (in Python scope="all").',
+    "Compare with the store alone (--two-way, in Python two_way=True): every filled cell counts.",
+    "read it by its name (--sheet 'Tom (2)', in Python tab='Tom (2)').",
+    "raise the limit (in Python max_delete=Limit(0.5), max_add=3) and plan again",
+)
+_IN_SHELL = re.compile(r"--[a-z]|in Python|mapping|tab=|`petsync")
+
+
+@pytest.mark.parametrize("terms", [SheetForm.terms, ReviewForm.terms])
+def test_messages_speak_the_language_of_forms(terms: tuple[tuple[str, str], ...]) -> None:
+    """In a form, a message names neither an option of a command nor an argument of a function."""
+    told = [in_form(message, terms) for message in _MESSAGES]
+    assert [text for text in told if _IN_SHELL.search(text)] == []
+    assert in_form(AS_ENCODED.format("cp1252"), SheetForm.terms).startswith("Choose its encoding.")

@@ -17,6 +17,7 @@ const visible = (text) =>
   });
 
 const LONG = 300;
+const LONG_ADVICE = 3000;
 const MANY_LINES = 8;
 
 /** Visible text for an attribute or a button, where it cannot be folded. */
@@ -26,14 +27,17 @@ const short = (value, most = 120) => {
 };
 
 /** Text as an element with an isolated direction; folded if it is long. */
-const shown = (value) => {
+const shown = (value, long = LONG) => {
   const text = visible(String(value ?? ""));
-  if (text.length <= LONG && text.split("\n", MANY_LINES + 1).length <= MANY_LINES)
+  if (text.length <= long && text.split("\n", MANY_LINES + 1).length <= MANY_LINES)
     return make("bdi", "", {}, text);
   const head = make("summary", "", {}, make("bdi", "", {}, short(text, 80)),
     ` (${count(text.length)} characters)`);
   return make("details", "ps-long", {}, head, make("bdi", "", {}, text));
 };
+
+/** A message of petsync, which must be read to its end: it is folded only if a value makes it long. */
+const advice = (value) => shown(value, LONG_ADVICE);
 
 /** Whether an address leads to the web. */
 const isWeb = (address) => {

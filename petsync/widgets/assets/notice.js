@@ -14,8 +14,8 @@ export default {
         ? [make("div", `ps-said ps-tone-${tone || "plain"}`, {},
             make("span", "ps-symbol", { "aria-hidden": "true" }, SYMBOLS[tone] ?? "i"),
             make("div", "", {},
-              make("p", "", {}, tone === "problem" ? hidden("Problem: ") : null, shown(text)),
-              hint ? make("p", "ps-hint", {}, shown(hint)) : null))]
+              make("p", "", {}, tone === "problem" ? hidden("Problem: ") : null, advice(text)),
+              hint ? make("p", "ps-hint", {}, advice(hint)) : null))]
         : [];
       polite.replaceChildren(...(tone === "problem" ? [] : content));
       urgent.replaceChildren(...(tone === "problem" ? content : []));

@@ -11,7 +11,7 @@ const seen = (value) => Array.isArray(value) ? value.map(seen)
 const CELLS = {
   value: (values) => saidOf(seen(values)),
   fields: (fields) => fields.map(({ text, warning, name, values }) =>
-    text != null ? make("p", "", {}, shown(text))
+    text != null ? make("p", "", {}, advice(text))
       : make("dl", "ps-fields", {}, fieldOf(short(name), seen(values), warning ? warningOf(warning) : null))),
   image: ({ src, alt }) =>
     PICTURE.test(src ?? "") ? [make("img", "", { src, alt: short(alt) })] : [shown(alt)],
@@ -23,11 +23,11 @@ const CELLS = {
   mark: ({ symbol, text }) => [badgeOf(visible(symbol ?? ""), shown(text))],
 };
 const warningOf = (warning) =>
-  make("div", "ps-warned", {}, badgeOf("!", "Warning"), " ", shown(warning));
+  make("div", "ps-warned", {}, badgeOf("!", "Warning"), " ", advice(warning));
 
 const contents = (kind, value) => {
   if (value == null) return [];
-  if (typeof value !== "object") return [shown(value)];
+  if (typeof value !== "object") return [kind === "advice" ? advice(value) : shown(value)];
   return (CELLS[kind] ?? ((other) => [shown(other)]))(value);
 };
 

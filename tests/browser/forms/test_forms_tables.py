@@ -70,6 +70,25 @@ def test_a_table_is_sorted_and_searched(
     assert serious(view) == []
 
 
+def test_advice_is_read_to_its_end(open_in: Callable[..., View], signed_in: str) -> None:
+    """A message longer than 300 characters is not folded, in a notice and in a row: its end says
+    what to do.
+    """
+    advice = "This row is in conflict. " * 15 + "Write its id."
+    view = open_in(
+        "voila",
+        signed_in,
+        "from petsync.widgets.components import Notice, Table\n"
+        f"notice = Notice()\nnotice.warn('No', {advice!r})\nnotice",
+        "Table(caption='Rows', columns=[{'key': 'what', 'title': 'What', 'kind': 'advice'}], "
+        f"rows=[{{'key': '1', 'label': 'one', 'cells': {{'what': {advice!r}}}}}])",
+    )
+    shown = view.root.get_by_text("Write its id.")
+    expect(shown).to_have_count(2)
+    for each in shown.all():
+        expect(each).to_be_visible()
+
+
 def test_changes_look_as_on_the_plans_page(
     open_in: Callable[..., View], signed_in: str, cats: list[Pet]
 ) -> None:
