@@ -658,6 +658,25 @@ def test_the_frame_of_a_plan_has_a_row_for_each_changed_field() -> None:
     assert frame["kind"].tolist() == ["update", "update", "delete"]
 
 
+def test_the_frame_of_a_plan_has_what_is_held_back() -> None:
+    """With `with_held`, `to_frame` also has each field in conflict and each row that is held back,
+    with its outcome and what to do; the rows of the changes stay the same.
+    """
+    rows = [{"id": 1, "name": "Max"}, {"id": 99, "name": "Gone"}, {"id": 2, "status": "pending"}]
+    sheet = sheet_saying(*rows, base=base_of(PETS))
+    plan = plan_of([msgspec.structs.replace(REX, name="New"), TOM], sheet)
+    frame = plan.to_frame(with_held=True)
+    assert frame["outcome"].tolist() == ["planned", "conflict", "conflict"]
+    changes = frame[frame["outcome"] == "planned"].drop(columns=["outcome", "message"])
+    pd.testing.assert_frame_equal(changes, plan.to_frame(), check_dtype=False)
+    clash = frame[(frame["column"] == "name") & (frame["outcome"] == "conflict")].iloc[0]
+    assert (clash["id"], clash["before"], clash["after"]) == (1, "New", "Max")
+    assert frame["id"].dtype == "Int64"
+    assert frame["message"].str.len().gt(0).sum() == 2
+    broken = plan_of(PETS, sheet_saying({"id": 1}, blocked=(3,), problems=(error_at(3),)))
+    assert broken.to_frame(with_held=True)["outcome"].tolist() == ["needs fixing"]
+
+
 @pytest.mark.parametrize("number", [0, -1001])
 @pytest.mark.parametrize("action", ["merge", "add", "add-another"])
 def test_an_add_with_an_id_below_one_is_a_conflict(number: int, action: str) -> None:

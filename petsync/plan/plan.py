@@ -1284,12 +1284,36 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         with_sentinels = msgspec.structs.replace(guard, sentinels=self.guard.sentinels)
         return msgspec.structs.replace(self, guard=with_sentinels).with_verdict()
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, *, with_held: bool = False) -> pd.DataFrame:
         """Return the changes as a frame with one row per changed field, and one per delete.
 
-        Its columns are source, kind, id, name, column, before and after.
+        Its columns are source, kind, id, name, column, before and after: texts, except id (Int64).
+        With `with_held`, the frame also has what the plan does not send, and two more columns:
+        outcome is `planned`, `conflict` or `needs fixing`, as in a report, and message is what to
+        do about it. A field in conflict is a row with the values of the store and of the sheet; a
+        conflict or an error that keeps a whole row back is one row with a blank column.
         """
-        return frame_of(self.changes, self.address)
+        frame = frame_of(self.changes, self.address)
+        if not with_held:
+            return frame
+        held = pd.DataFrame([*self._held_rows()], columns=[*_NAMES, "outcome", "message"])
+        planned = frame.assign(outcome="planned", message="")
+        joined = pd.concat([planned.astype(object), held.astype(object)], ignore_index=True)
+        return joined.astype({"id": "Int64"}).infer_objects()
+
+    def _held_rows(self) -> Iterator[tuple[object, ...]]:
+        """Yield the rows of `to_frame` for what the plan does not send."""
+        for each in self.conflicts:
+            pet = each.source, "", each.pet_id, each.name
+            message = f"{each.subject} {each.problem}. {each.suggestion}"
+            if not each.clashes:
+                yield *pet, "", "", "", "conflict", message
+            for clash in each.clashes if each.winner == "store" else ():
+                source = each.source if each.row is None else self._cell(each.row, clash.column)
+                values = clash.column, clash.store, clash.sheet
+                yield source, "update", *pet[2:], *values, "conflict", message
+        for row in self.blocked:
+            yield row.source, "", row.pet_id, row.name, "", "", "", "needs fixing", row.problem
 
     def address(self, change: Change, column: Column) -> str:
         """Return the address of the change's cell in a column, the row's address if the sheet lacks
