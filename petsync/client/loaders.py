@@ -40,6 +40,7 @@ from petsync.table.arrow import (
     table_from_pets,
     without_duplicates,
 )
+from petsync.table.base import Base, frame_with_base
 from petsync.table.buffers import TableWriter
 from petsync.table.decode import ListReader, TableTarget
 
@@ -353,14 +354,14 @@ async def find_by_status(api: AsyncApi, statuses: Sequence[str]) -> pd.DataFrame
 
     If a pet is listed more than once, the last copy counts.
     """
-    return await _load(api, operations.find_pets_by_status, statuses)
+    return await _load(api, operations.find_pets_by_status, statuses=(*statuses,))
 
 
 async def find_by_tags(api: AsyncApi, tags: Sequence[str]) -> pd.DataFrame:
     """Return the pets with at least one of the tags, in the canonical columns. If a pet is listed
     more than once, the last copy counts.
     """
-    return await _load(api, operations.find_pets_by_tags, tags)
+    return await _load(api, operations.find_pets_by_tags, tags=(*tags,))
 
 
 async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
@@ -424,8 +425,21 @@ async def _snapshot(api: AsyncApi, statuses: Sequence[str], most: int | None) ->
 
 
 async def _load(
-    api: AsyncApi, make: Callable[..., Call[list[Pet]]], values: Sequence[str]
+    api: AsyncApi,
+    make: Callable[..., Call[list[Pet]]],
+    *,
+    statuses: tuple[str, ...] = (),
+    tags: tuple[str, ...] = (),
 ) -> pd.DataFrame:
-    calls = each_query(make, values, api.session.profile)
+    taken_at = datetime.now(UTC).isoformat(timespec="seconds")
+    calls = each_query(make, statuses or tags, api.session.profile)
     parts = [(await api.session.send(into_target(call, new_table))).to_table() for call in calls]
-    return frame_from_table(without_duplicates(pa.concat_tables(parts)))
+    pets = PetTable(table=without_duplicates(pa.concat_tables(parts)))
+    base = Base(
+        pets=pets,
+        store=api.session.base_url,
+        taken_at=taken_at,
+        statuses=statuses,
+        tags=tags,
+    )
+    return frame_with_base(base)

@@ -81,6 +81,7 @@ from petsync.table.rules import SheetRule, rule_code
 from petsync.table.sheet import Correction, Sheet, frame_of, rows_of
 
 __all__ = [
+    "FRAME_NAME",
     "Origin",
     "Peek",
     "apply_corrections",
@@ -756,7 +757,7 @@ class _ExportedTexts(Container[str]):
 # A DataFrame as a sheet: it is validated by the same rules as a file.
 
 
-_FRAME_NAME = "DataFrame"
+FRAME_NAME = "DataFrame"
 _MAX_LISTED = 12
 _FLOAT64_DIGITS, _LIST_ITEM_DIGITS = 53, 24
 """The number of significant bits of a float64, and the number to assume for a float in a list."""
@@ -774,7 +775,7 @@ def sheet_from_frame(
     first: int = 0,
     numbers: np.ndarray[Any, np.dtype[np.int64]] | None = None,
     files: Sequence[str] = (),
-    source: str = _FRAME_NAME,
+    source: str = FRAME_NAME,
     rules: Sequence[SheetRule] = (),
 ) -> Sheet:
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
@@ -827,7 +828,7 @@ def grid_from_frame(
             f"{_the(mapper.source)} has two columns with the same name", hint="Rename one of them."
         )
     _check_columns(mapper, header)
-    is_frame = mapper.source == _FRAME_NAME
+    is_frame = mapper.source == FRAME_NAME
     owner = "the DataFrame's " if is_frame else f"{mapper.source}: the "
     column_of_header = {name: mapper.mapping.get(fold_header(name), "") for name in header}
     return Grid(
@@ -845,7 +846,7 @@ def grid_from_frame(
 
 
 def _the(source: str) -> str:
-    return "the DataFrame" if source == _FRAME_NAME else source
+    return "the DataFrame" if source == FRAME_NAME else source
 
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:

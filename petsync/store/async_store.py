@@ -34,6 +34,7 @@ from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings, checked_address
+from petsync.sheets.base import base_of
 from petsync.sheets.failed import FailedRows
 from petsync.sheets.files import no_address
 from petsync.store.comparison import SheetComparer
@@ -43,6 +44,7 @@ from petsync.store.images import StoreImages
 from petsync.store.runs import History, OnProgress, Outputs, Runs, UndoPlanner, runs_frame
 from petsync.store.signin import SignIn
 from petsync.table.arrow import ArrowStream
+from petsync.table.base import base_of_frame, frame_with_base
 from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
 
@@ -100,9 +102,8 @@ class AsyncStore:
                 f"index must be 'id' or None, not {index!r}",
                 hint="Use set_index on the DataFrame.",
             )
-        snapshot = await self.snapshot()
-        snapshot.require_whole()
-        return snapshot.frame if index is None else snapshot.frame.set_index(index)
+        frame = frame_with_base(base_of(await self.snapshot()))
+        return frame if index is None else frame.set_index(index)
 
     async def find_by_status(self, *statuses: str | Iterable[str]) -> pd.DataFrame:
         """Return the pets with one of the statuses, by default those of the profile. Statuses are
@@ -361,7 +362,11 @@ class AsyncStore:
                 "compare it",
                 hint="Use plan(), or read the files with pandas, and use the DataFrame.",
             )
-        return _read(sheet, self._read_options(options))
+        read = _read(sheet, self._read_options(options))
+        base = base_of_frame(sheet) if isinstance(sheet, pd.DataFrame) else None
+        # The values of another store say nothing about what was edited since.
+        is_own = base is not None and base.store == self._session.base_url
+        return replace(read, base=base) if is_own else read
 
     def _read_options(self, options: ReadKeywords) -> ReadOptions:
         own = {"statuses": self._session.profile.statuses, "defaults": self.settings.columns}

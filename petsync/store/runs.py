@@ -74,7 +74,7 @@ from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, find
 from petsync.plan.scope import longest_list
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
-from petsync.sheets.read import sheet_of
+from petsync.sheets.read import FRAME_NAME, sheet_of
 from petsync.sheets.results import create_backup, write_back_noting_digest
 from petsync.table.sheet import Sheet
 
@@ -231,9 +231,11 @@ class History:
         """Return the sheet, with its base updated by the changes that the sheet's runs sent. `now`
         has the store's current pets; `vocabulary` is the store's, if it is not that of these pets.
         See `petsync.plan.base.continue_base`. Runs of a file that no longer exists count too if the
-        sheet results from them: the file was then renamed.
+        sheet results from them: the file was then renamed, or the sheet is a DataFrame.
         """
-        if sheet.base is None or not (sheet.digest or is_in_parts(sheet.source)):
+        is_file = bool(sheet.digest or is_in_parts(sheet.source))
+        is_frame = not is_file and sheet.source == FRAME_NAME
+        if sheet.base is None or not (is_file or is_frame):
             return sheet
         runs = self.journal.read_sent_runs(sheet.base.store, sheet.base.taken_at)
         by_source = defaultdict[str, list[SentRun]](list)
@@ -244,7 +246,7 @@ class History:
             for source, sent in by_source.items()
             if source
             and (
-                _is_same(source, sheet)
+                (is_file and _is_same(source, sheet))
                 or (_is_gone(source) and is_from_runs(sheet, sheet.base, sent, now, vocabulary))
             )
         }

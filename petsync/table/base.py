@@ -10,7 +10,7 @@ import zlib
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import pandas as pd
@@ -24,6 +24,7 @@ from petsync.table.arrow import (
     SCHEMA,
     TAG_IDS,
     PetTable,
+    frame_from_table,
     rows_from_pets,
     rows_from_table,
     sorted_by_id,
@@ -40,7 +41,17 @@ from petsync.table.frame import (
 )
 from petsync.table.lists import join_items
 
-__all__ = ["LINE", "Base", "ParcelError", "SourceRow", "pack", "unpack", "verify"]
+__all__ = [
+    "LINE",
+    "Base",
+    "ParcelError",
+    "SourceRow",
+    "base_of_frame",
+    "frame_with_base",
+    "pack",
+    "unpack",
+    "verify",
+]
 
 
 # Parcel: data as lines of plain ASCII, which the cells of a spreadsheet keep unchanged.
@@ -572,3 +583,43 @@ def _decode_table(data: pa.Buffer) -> pa.Table:
     if table[EXTRA].null_count < len(table):
         rows_from_table(table)  # fails if the unknown fields are malformed
     return without_duplicates(table)
+
+
+# The base of a DataFrame: pandas keeps `attrs` in most frames that are made from one with them.
+
+
+_ATTRIBUTE = "petsync base"
+
+
+class _FrameBase(str):
+    """The base of a DataFrame. It is a text that describes the base, because pandas writes `attrs`
+    into Parquet as JSON; a frame that is read from there has no base.
+    """
+
+    base: Base
+
+    def __new__(cls, base: Base) -> Self:
+        made = super().__new__(cls, f"{len(base)} pets of {base.store}, read at {base.taken_at}")
+        made.base = base
+        return made
+
+    def __getnewargs__(self) -> tuple[Base]:  # type: ignore[override]
+        return (self.base,)
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the text itself: pandas copies `attrs` in each operation."""
+        return self
+
+
+def frame_with_base(base: Base) -> pd.DataFrame:
+    """Return the base's pets as a DataFrame that a user may change, and that carries the base."""
+    table = base.pets.table
+    frame = frame_from_table(table)
+    frame.attrs[_ATTRIBUTE] = _FrameBase(replace(base, pets=PetTable(table=table)))
+    return frame
+
+
+def base_of_frame(frame: pd.DataFrame) -> Base | None:
+    """Return the base that the frame carries, None if it carries none."""
+    found = frame.attrs.get(_ATTRIBUTE)
+    return found.base if isinstance(found, _FrameBase) else None
