@@ -143,6 +143,82 @@ def test_a_twin_is_not_added_twice() -> None:
         assert made.changes == ()
 
 
+def test_rows_that_add_the_same_pet_are_told_from_pets_by_what_is_sent() -> None:
+    """The pet of a new row belongs to this row, not to one with fewer values, although it lacks the
+    row's values that are not sent.
+    """
+    rows = [
+        {"name": "Rex", "category": "Cats"},
+        {"name": "Rex", "status": "sold", "category": "Cats", "tags": [Tag(1, "shy")]},
+    ]
+    added = Pet(id=5, name="Rex", status="sold", category=CATS)
+    for lines in (rows, rows[::-1]):
+        made = plan_of([added, TOM], sheet_saying(*lines, row_of(TOM)), owners={"tags": "store"})
+        assert made.changes == ()
+        assert made.recognised == {2 + lines.index(rows[1]): 5}
+
+
+@pytest.mark.parametrize("owner", ["store", "never"])
+def test_a_status_that_the_store_changed_adds_no_pet_again(owner: str) -> None:
+    """A row without an id means the pet with its name and all its values that are sent, also after
+    the store changed the status with which it was added; a note says that the status is not sent.
+    """
+    line = row_of(replace(REX, id=None))
+    sold = replace(REX, status="sold")
+    for rows in ([line, row_of(TOM)], [line]):
+        made = plan_of([sold, TOM], sheet_saying(*rows), owners={"status": owner})
+        assert made.changes == made.conflicts == ()
+        assert made.recognised == {2: 1}
+        assert [note for note in made.notes if note.startswith("status: ")] != []
+
+
+def test_a_row_prefers_the_pet_with_its_values_that_are_not_sent() -> None:
+    """Of two pets that are equal in all that is sent, each row means the one with its tags."""
+    shy, old = (replace(REX, tags=(Tag(n, word),)) for n, word in ((1, "shy"), (2, "old")))
+    rows = [row_of(replace(pet, id=None)) for pet in (old, shy)]
+    made = plan_of([shy, replace(old, id=2)], sheet_saying(*rows), owners={"tags": "store"})
+    assert made.recognised == {2: 2, 3: 1}
+
+
+def test_a_column_to_match_on_that_is_not_sent_adds_no_pet_twice() -> None:
+    """If a row matches no pet because its key is not sent, a pet in no row with its name and its
+    values that are sent is a conflict, for each such row; other rows are added.
+    """
+    options: Any = {"match_on": ["name", "category"], "owners": {"category": "store"}}
+    line = row_of(replace(REX, id=None))
+    other_row = {**line, "name": "Bello"}
+    sheet = sheet_saying(line, line, other_row, row_of(TOM))
+    first = plan_of([TOM], sheet, **options)
+    assert len(first.adds) == 3
+    added = replace(REX, category=None)
+    made = plan_of([added, TOM], sheet, **options)
+    assert [(c.row, c.rule, c.pet_id) for c in made.conflicts] == [
+        (2, "looks-alike", 1),
+        (3, "looks-alike", 1),
+    ]
+    assert [add.row for add in made.adds] == [4]
+    # A row that matches a pet by its key means this pet.
+    made = plan_of([REX, TOM], sheet_saying(line, row_of(TOM)), **options)
+    assert made.changes == made.conflicts == ()
+
+
+@pytest.mark.parametrize("is_export", [True, False])
+def test_each_row_that_looks_like_a_pet_is_held(is_export: bool) -> None:
+    """If several new rows look like one pet because their differences are not sent, each of them is
+    a conflict.
+    """
+    rows = [
+        row_of(replace(REX, id=None if is_export else number, tags=(Tag(number, f"tag {number}"),)))
+        for number in (11, 12)
+    ]
+    base = {"base": base_of([TOM])} if is_export else {}
+    sheet = sheet_saying(*rows, row_of(TOM), **base)
+    store = [replace(REX, photo_urls=() if is_export else REX.photo_urls), TOM]
+    made = plan_of(store, sheet, owners={"tags": "store"})
+    assert [(each.rule, each.pet_id) for each in made.conflicts] == [("looks-alike", 1)] * 2
+    assert made.adds == ()
+
+
 def test_a_field_that_nobody_writes_holds_no_delete() -> None:
     """A change of the store in a field of `never` does not hold back a delete; any other does."""
     line = {**row_of(REX), "action": "delete"}

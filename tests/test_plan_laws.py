@@ -89,9 +89,14 @@ def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
     check_against_reference(triple)
 
 
-def check_against_reference(triple: Triple) -> None:
-    """Check every change, conflict and count of a plan."""
-    plan, expected = triple.plan(), triple.expected()
+def check_against_reference(triple: Triple) -> bool:
+    """Check every change, conflict and count of a plan. Return false if rows seem to have moved
+    without their ids, for which the reference has no rule.
+    """
+    plan = triple.plan()
+    expected = triple.expected(plan.recognised)
+    if any(each.rule == "misplaced-id" for each in plan.conflicts):
+        return False
     adds = {add.row: comparable_values(add.after) for add in plan.adds}
     assert adds == {row: comparable_values(pet) for row, pet in expected.adds.items()}
     updates = {update.row: comparable_values(update.after) for update in plan.updates}
@@ -116,7 +121,8 @@ def check_against_reference(triple: Triple) -> None:
     assert (plan.unchanged, plan.ignored) == (expected.unchanged, expected.ignored)
     assert set(plan.older) == expected.older
     assert set(plan.deleted_in_store) == expected.gone
-    assert set(plan.recognised) == set(expected.recognised)
+    assert plan.recognised == expected.recognised
+    return True
 
 
 @always
@@ -131,9 +137,7 @@ def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
     # A category id that is not in the store may be one that another row adds.
     unsure = {each.row for each in triple.plan().conflicts if each.rule == "no-category-name"}
     sure = {row: line for row, line in numbered.items() if row not in unsure}
-    # The pet of a new row lacks the fields of other owners: only the records of the run, which this
-    # law does not have, always show that it is the row's.
-    triple = but(triple, lines=sure, owners={})
+    triple = but(triple, lines=sure)
     plan = triple.plan()
     after = triple.after(plan)
     again = after.plan()

@@ -542,27 +542,29 @@ def _find_copied(
     Like `_find_lookalikes`, this is for a sheet without ids. There are none unless most rows are in
     `conflicts_so_far`, because they look like pets. An add is a conflict if it agrees with one of
     the `pets`, which no row names, in all its values except the name, or in the name, ignoring
-    case. Each pet is assigned to at most one row. Of several pets, the first choice is one with the
-    row's name, then one whose name is the beginning of the row's name.
+    case. Without the name, each pet is assigned to at most one row. Of several pets, the first
+    choice is one with the row's name, then one whose name is the beginning of the row's name.
     """
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
         find_open_rows(sheet)
     ):
         return []
     taken_ids = {each.pet_id for each in conflicts_so_far}
-    free = {pet.id: pet for pet in pets_from_frame(select(pets, ~has_id_in(pets, taken_ids)))}
+    listed = pets_from_frame(pets)
+    free = [pet for pet in listed if pet.id not in taken_ids]
     by_look: dict[tuple[Unit, ...], dict[Hashable, list[Pet]]] = {}
     by_name: dict[str, list[Pet]] = defaultdict(list)
-    for pet in free.values():
+    for pet in listed:
         by_name[fold_status(pet.name)].append(pet)
     conflicts: list[Conflict] = []
     for add in _open_adds(changes, sheet):
         columns = tuple(c for c in _COMPARED if c in find_filled_columns(add.after))
         if columns not in by_look:
-            by_look[columns] = _by_look(free.values(), columns)
+            by_look[columns] = _by_look(free, columns)
         name = fold_status(add.after.name)
+        namesakes = by_name.get(name, [])
         like = by_look[columns].get(content(add.after, columns), [])
-        near = [pet for pet in (*by_name.get(name, ()), *like) if pet.id not in taken_ids]
+        near = [pet for pet in (*namesakes, *like) if pet.id not in taken_ids] or namesakes
         if near:
             pet = min(near, key=lambda pet: _likeness(name, fold_status(pet.name), pet.id or 0))
             taken_ids.add(pet.id)
@@ -609,9 +611,8 @@ def _find_added_since(
     exported sheet: another user may have added the row's pet already.
 
     The row of such an add has the pet's name, and at least half of its other values agree, not only
-    the status. Each pet is assigned to at most one row, the one that agrees in most columns. If
-    only pets with certain tags were exported, there are no conflicts, because the base does not
-    show which pets are new.
+    the status. If only pets with certain tags were exported, there are no conflicts, because the
+    base does not show which pets are new.
     """
     adds = _open_adds(changes, sheet)
     if not adds or base.tags:
@@ -653,8 +654,7 @@ def _find_renumbered(
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
     A row looks like one of these pets if it has the same name and all its values agree. If the pet
     is the only one with the row's name, or with the row's photos, which no other add has, half of
-    the row's other values are enough, but not the status alone. Each pet is assigned to at most one
-    row, the one that agrees in most columns.
+    the row's other values are enough, but not the status alone.
     """
     numbered = [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) >= 1]
     adds = _select_merged(numbered, sheet)
@@ -704,15 +704,18 @@ def _build_lookalikes(
 ) -> list[Conflict]:
     """Return the conflicts of the adds in the pairs.
 
-    Each pet is assigned to at most one add, the one that agrees in most columns.
+    Each add names the pet that agrees with it in most columns. Of several adds, the one that agrees
+    in most columns chooses first, and a pet is named twice only if no other one is left.
     """
     conflicts: dict[int | None, Conflict] = {}
     taken_ids: set[int | None] = set()
-    for add, pet, agreeing in sorted(pairs, key=lambda pair: -len(pair[2])):
-        if add.row not in conflicts and pet.id not in taken_ids:
-            taken_ids.add(pet.id)
-            why = problem(add, pet, ", ".join(agreeing))
-            conflicts[add.row] = _build_lookalike(add, pet, why, suggestion(pet))
+    ranked = sorted(pairs, key=lambda pair: (-len(pair[2]), pair[0].row or 0))
+    for may_be_taken in (False, True):
+        for add, pet, agreeing in ranked:
+            if add.row not in conflicts and (may_be_taken or pet.id not in taken_ids):
+                taken_ids.add(pet.id)
+                why = problem(add, pet, ", ".join(agreeing))
+                conflicts[add.row] = _build_lookalike(add, pet, why, suggestion(pet))
     return sorted(conflicts.values(), key=lambda each: each.row or 0)
 
 

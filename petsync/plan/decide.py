@@ -57,10 +57,11 @@ from petsync.plan.match import (
     names_among,
     pet_of,
     positions_of,
+    without_units,
 )
 from petsync.plan.merge import FieldRule, Judge, Judgement
 from petsync.plan.notes import Remarks, first_items, is_converted
-from petsync.plan.options import NEEDED, UNSENT, PlanOptions, Side
+from petsync.plan.options import NEEDED, OWNABLE, UNSENT, PlanOptions, Side
 from petsync.plan.plan import describe_clashes, hint_of
 from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
@@ -560,11 +561,49 @@ class Decisions:
             raise _RowConflict("no-id", problem, "Give the row the pet's id.")
         identical = self._identical.get(row.number)
         if identical is None:
+            self._check_unsent_key(row)
             return self._add(row)
         place, pet = identical
         self._recognise(row, place, pet)
         self.remarks.identical.append(row.number)
+        unsent = self._options.unsent_units
+        if unsent:
+            judged = self.judge.judge(row.values, pet, None, [u for u in UNITS if u in unsent])
+            self._note_kept_by_owner(row, judged)
         return "recognised"
+
+    def _check_unsent_key(self, row: Row) -> None:
+        """Raise _RowConflict if a column to match on is not sent, and a pet in no row has the name
+        and all sent values of the row: an earlier run may have added it from the row.
+        """
+        unsent = self._options.unsent_units - {"name"}
+        key = [column for column in self._options.match_on if OWNABLE[column] in unsent]
+        if not key:
+            return
+        values = without_units(row.values, unsent)
+        for place, pet in self._namesakes.find_agreeing(values):
+            after = merge_row(pet, values, self.vocabulary)
+            if not self.sides.named[place] and not differing_columns(after, pet):
+                columns = ", ".join(key)
+                problem = (
+                    f"looks like pet {pet.id}, which has its name and all its values that are sent "
+                    f"but another {columns}, which a new pet does not get from its row"
+                )
+                if pet.id is not None:
+                    self.may_be[row.number] = (pet.id,)
+                raise _RowConflict(
+                    "looks-alike", problem, f"Give the row the id {pet.id}, or {_NEW_PET}.", pet.id
+                )
+
+    @cached_property
+    def _namesakes(self) -> Candidates:
+        """The pets, by name, that no row names and that match no row without an id."""
+        free = ~self.sides.named
+        for row in self._rows:
+            if row.pet_id is None and row.action not in ADDING:
+                matches = self._candidates.find_agreeing(row.values)
+                free[[place for place, _ in matches]] = False
+        return Candidates(self.sides.pets, free, self._free_names, ())
 
     def _recognise(self, row: Row, place: int, pet: Pet) -> None:
         self.sides.named[place] = True
@@ -686,9 +725,7 @@ class Decisions:
         self._judged[row.number] = judged.rules
         if "photo_urls" in row.units and self.judge.keeps_photos(row.values, pet, old):
             self.remarks.uploaded.append(row.number)
-        for unit, rule in judged.rules:
-            if _is_kept_by_owner(rule):
-                self.remarks.unsent_values.setdefault(unit, []).append(row.number)
+        self._note_kept_by_owner(row, judged)
         edits = self._find_category_edits(row, old)
         if has_contradiction(edits, self.vocabulary):
             self.remarks.by_name.append(row.number)
@@ -712,6 +749,12 @@ class Decisions:
             before=pet,
             after=judged.after,
         )
+
+    def _note_kept_by_owner(self, row: Row, judged: Judgement) -> None:
+        """Note the values that are not sent because of a field's owner."""
+        for unit, rule in judged.rules:
+            if _is_kept_by_owner(rule):
+                self.remarks.unsent_values.setdefault(unit, []).append(row.number)
 
     def _find_category_edits(self, row: Row, old: Pet | None) -> RowValues:
         """Return the row's values from which its category comes; {} if it is not compared."""
@@ -824,7 +867,7 @@ class Decisions:
             )
             raise _RowConflict("not-covered", problem, f"To add it, {_READ_ALL}.", row.pet_id)
         withheld = self._find_withheld(row)
-        values = _without_units(row.values, withheld)
+        values = without_units(row.values, withheld)
         after = merge_row(Pet(id=row.pet_id), values, self.vocabulary)
         if not normalize(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
@@ -1129,26 +1172,15 @@ class Decisions:
 
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
-        """For rows without an id, by row number: the position of a pet that has all values of the
-        row, or else all that an add would send, and that no row names; and this pet.
+        """For rows without an id, by row number: the position of a pet that has the name and all
+        values of the row that are sent, and that no row names; and this pet.
         """
         if self._options.match_on:
             return {}
         rows = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
-        found = self._candidates.find_identical(rows, self.vocabulary)
-        withheld = self._options.unsent_units.difference(NEEDED)
-        rest = [
-            msgspec.structs.replace(row, values=_without_units(row.values, withheld))
-            for row in rows
-            if withheld and row.number not in found
-        ]
-        if not rest:
-            return found
-        # A pet that was added from the row has only the values that were sent.
-        free = ~self.sides.named
-        free[[place for place, _ in found.values()]] = False
-        others = Candidates(self.sides.pets, free, self._free_names, ())
-        return {**found, **others.find_identical(rest, self.vocabulary)}
+        # The pet that was added from the row lacks the other values, or the store changed them.
+        unsent = self._options.unsent_units - {"name"}
+        return self._candidates.find_identical(rows, self.vocabulary, unsent)
 
     @cached_property
     def _ids(self) -> frozenset[int]:
@@ -1168,13 +1200,6 @@ def _is_kept_by_owner(rule: FieldRule) -> bool:
 def _find_filled(values: RowValues) -> RowValues:
     """Return the values without those that empty a field."""
     return {column: each for column, each in values.items() if each and each != CLEARED}
-
-
-def _without_units(values: RowValues, units: Collection[Unit]) -> RowValues:
-    if not units:
-        return values
-    columns = {column for unit in units for column in COLUMNS_OF[unit]}
-    return {column: each for column, each in values.items() if column not in columns}
 
 
 def _wins(clash: Clash, judged: Judgement) -> bool:

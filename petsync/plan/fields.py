@@ -68,18 +68,31 @@ __all__ = [
 
 
 def pair_rows(
-    rows: Sequence[Hashable], pets: Sequence[Hashable], fits: Callable[[int, int], bool]
+    rows: Sequence[Hashable],
+    pets: Sequence[Hashable],
+    fits: Callable[[int, int], bool],
+    *,
+    prefers: Callable[[int, int], bool] | None = None,
 ) -> list[int | None]:
     """Return, for each row, the position of the pet that is assigned to it, or None. No pet is
     assigned twice.
 
     Equal rows fit the same pets, and equal pets fit the same rows: `fits` is called with the
     positions of one row and one pet of each kind. As many rows as possible get a pet, and earlier
-    rows get one first.
+    rows get one first. The rows that get one get a pet that they `prefer` where possible; such a
+    pet must fit, too.
     """
     pairing = _Pairing(rows, pets, fits)
-    for row in range(len(rows)):
-        pairing.add(row)
+    pairing.add_all(range(len(rows)))
+    if prefers is None:
+        return pairing.result()
+    # Which pets are assigned does not change which rows can get one.
+    paired = [row for row, place in enumerate(pairing.result()) if place is not None]
+    pairing = _Pairing(rows, pets, prefers)
+    pairing.add_all(paired)
+    preferred = pairing.result()
+    pairing.widen(fits)
+    pairing.add_all(row for row in paired if preferred[row] is None)
     return pairing.result()
 
 
@@ -91,6 +104,7 @@ class _Pairing:
         fits: Callable[[int, int], bool],
     ) -> None:
         self._rows, self._fits = rows, fits
+        self._row_of = {value: row for row, value in enumerate(rows)}
         self._places: dict[Hashable, list[int]] = defaultdict(list)
         for place, pet in enumerate(pets):
             self._places[pet].append(place)
@@ -101,7 +115,20 @@ class _Pairing:
         self._choices: dict[Hashable, list[Hashable]] = {}
         self._lost_kinds: set[Hashable] = set()
 
-    def add(self, row: int) -> None:
+    def add_all(self, rows: Iterable[int]) -> None:
+        """Try to assign a pet to each row, in this order."""
+        for row in rows:
+            self._add(row)
+
+    def widen(self, fits: Callable[[int, int], bool]) -> None:
+        """Let rows that are added later, and rows that are moved for them, have the pets that fit
+        by this function.
+        """
+        self._fits = fits
+        self._choices.clear()
+        self._lost_kinds.clear()
+
+    def _add(self, row: int) -> None:
         """Try to assign a pet to the row, if necessary by moving other rows to other pets.
 
         A kind is a set of pets that are equal for all rows. Kinds that a failed search visited are
@@ -110,7 +137,7 @@ class _Pairing:
         paths: dict[Hashable, tuple[Hashable, Hashable | None]] = {}
         waiting: list[tuple[Hashable, Hashable | None]] = [(self._rows[row], None)]
         for value, through in waiting:
-            for kind in self._choices_of(value, row):
+            for kind in self._choices_of(value):
                 if kind in paths or kind in self._lost_kinds:
                     continue
                 paths[kind] = (value, through)
@@ -131,9 +158,9 @@ class _Pairing:
                 result[row] = place
         return result
 
-    def _choices_of(self, value: Hashable, row: int) -> list[Hashable]:
+    def _choices_of(self, value: Hashable) -> list[Hashable]:
         if value not in self._choices:
-            kinds = self._places.items()
+            row, kinds = self._row_of[value], self._places.items()
             self._choices[value] = [kind for kind, (at, *_) in kinds if self._fits(row, at)]
         return self._choices[value]
 

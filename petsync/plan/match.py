@@ -79,6 +79,7 @@ __all__ = [
     "pets_of",
     "positions",
     "positions_of",
+    "without_units",
 ]
 
 
@@ -597,34 +598,51 @@ class Candidates:
         return [] if key is None else self._places.get(key, [])
 
     def find_identical(
-        self, rows: Sequence[Row], vocabulary: Vocabulary
+        self, rows: Sequence[Row], vocabulary: Vocabulary, unsent: Collection[Unit] = ()
     ) -> dict[int, tuple[int, Pet]]:
-        """Return, by row number, a pet that has all values of the row, and its position.
+        """Return, by row number, a pet that has all values of the row except those of the `unsent`
+        units, and its position.
 
-        No pet is assigned twice, and as many rows as possible get a pet. Rows with more values go
-        first, whatever their order in the sheet.
+        No pet is assigned twice, and as many rows as possible get a pet. Rows with more values to
+        compare go first, whatever their order in the sheet. As many of these rows as possible get a
+        pet that has their unsent values, too.
         """
         groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
-        for row in sorted(rows, key=lambda row: (-len(row.values), _content(row))):
+        sent = {row.number: without_units(row.values, unsent) for row in rows}
+        for row in sorted(
+            rows, key=lambda row: (-len(sent[row.number]), -len(row.values), _content(row))
+        ):
             key = key_of(row.values, self._on)
             if key is not None and key in self._places:
                 groups[key].append(row)
         found: dict[int, tuple[int, Pet]] = {}
         for key, group in groups.items():
-            found |= self._pairs(group, self._places[key], vocabulary)
+            pets = self._places[key]
+            compared = [sent[row.number] for row in group]
+            kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
+            places = pair_rows(
+                [_content(row) for row in group],
+                kinds,
+                _compare_with(compared, pets, vocabulary),
+                prefers=_compare_with([row.values for row in group], pets, vocabulary)
+                if unsent
+                else None,
+            )
+            pairs = zip(group, places, strict=True)
+            found |= {row.number: pets[place] for row, place in pairs if place is not None}
         return found
 
-    def _pairs(
-        self, rows: Sequence[Row], pets: Sequence[tuple[int, Pet]], vocabulary: Vocabulary
-    ) -> dict[int, tuple[int, Pet]]:
-        def fits(row: int, place: int) -> bool:
-            pet = pets[place][1]
-            return not differing_columns(merge_row(pet, rows[row].values, vocabulary), pet)
 
-        kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
-        places = pair_rows([_content(row) for row in rows], kinds, fits)
-        pairs = zip(rows, places, strict=True)
-        return {row.number: pets[place] for row, place in pairs if place is not None}
+def _compare_with(
+    rows: Sequence[RowValues], pets: Sequence[tuple[int, Pet]], vocabulary: Vocabulary
+) -> Callable[[int, int], bool]:
+    """Return a function that returns true if a row's values are those of a pet, by positions."""
+
+    def fits(row: int, place: int) -> bool:
+        pet = pets[place][1]
+        return not differing_columns(merge_row(pet, rows[row], vocabulary), pet)
+
+    return fits
 
 
 def names_among(
@@ -678,6 +696,14 @@ def _mask_among(
 def _content(row: Row) -> str:
     """Return the row's values as text, to sort rows and to find rows with the same values."""
     return repr(sorted(row.values.items()))
+
+
+def without_units(values: RowValues, units: Collection[Unit]) -> RowValues:
+    """Return a row's values without those of these units."""
+    if not units:
+        return values
+    columns = {column for unit in units for column in COLUMNS_OF[unit]}
+    return {column: each for column, each in values.items() if column not in columns}
 
 
 def key_of(values: RowValues, on: Sequence[Column]) -> tuple[object, ...] | None:

@@ -267,6 +267,8 @@ class Reference:
     delete_missing: bool = False
     blocked_ids: frozenset[int] = frozenset()
     owners: Mapping[str, str] = field(default_factory=dict)
+    preferred: Mapping[int, int] = field(default_factory=dict)
+    """Pets of rows without an id, to use if they are as good as any."""
 
     def owner(self, unit: str) -> str:
         """Return the owner of a unit."""
@@ -339,24 +341,48 @@ class Reference:
             self.new(row, line)
 
     def recognised(self, lines: Mapping[int, Line]) -> dict[int, int]:
-        """Return the pets of rows without an id whose values a pet has already: as many as
-        possible, and first those of rows with most values.
+        """Return the pets of rows without an id whose values a pet has already, in the name and the
+        units that are sent: as many as possible, and first those of rows with most such values.
+        They get pets with their other values, too, where possible.
         """
-        found = self.pairs(lines, self.free, UNITS)
-        rest = {row: line for row, line in lines.items() if row not in found}
-        free = {n: pet for n, pet in self.free.items() if n not in found.values()}
-        return {**found, **self.pairs(rest, free, [u for u in UNITS if self.is_added(u)])}
-
-    def pairs(
-        self, lines: Mapping[int, Line], free: Mapping[int, Pet], units: Sequence[str]
-    ) -> dict[int, int]:
-        """Return the pets of rows without an id whose values in these units a free pet has."""
-        may: dict[int, list[int]] = {}
+        sent = [unit for unit in UNITS if unit == "name" or self.is_sent(unit)]
+        columns = {
+            c
+            for unit in sent
+            for c in ({"category", "category_id"} if unit == "category" else {unit})
+        }
+        sure: dict[int, list[int]] = {}
+        like: dict[int, list[int]] = {}
         for row, line in lines.items():
             if line.get("id") is None and line.get("name") and line.get("action") == "merge":
-                named = [n for n, p in free.items() if plain(p.name) == plain(line["name"])]
-                may[row] = [n for n in named if self.says_no_more(line, free[n], units)]
-        rows_of: dict[int, int] = {}
+                named = {n: p for n, p in self.free.items() if plain(p.name) == plain(line["name"])}
+                like[row] = [n for n, pet in named.items() if self.says_no_more(line, pet, sent)]
+                sure[row] = [n for n in like[row] if self.says_no_more(line, named[n], UNITS)]
+        order = sorted(
+            like,
+            key=lambda row: (
+                by_most_values({c: v for c, v in lines[row].items() if c in columns})[0],
+                *by_most_values(lines[row]),
+            ),
+        )
+        chosen = self.pairs(order, like, {}).values()
+        first = self.pairs([row for row in order if row in chosen], sure, {})
+        rest = [row for row in order if row in chosen and row not in first.values()]
+        found = {row: number for number, row in self.pairs(rest, like, first).items()}
+        given = self.preferred
+        is_as_good = (
+            given.keys() == found.keys()
+            and len({*given.values()}) == len(given)
+            and all(number in like[row] for row, number in given.items())
+            and sum(number in sure[row] for row, number in given.items()) == len(first)
+        )
+        return dict(given) if is_as_good else found
+
+    def pairs(
+        self, order: Iterable[int], may: Mapping[int, Sequence[int]], rows_of: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Return the rows of pets: those that already have one, and these rows in their order."""
+        rows_of = {**rows_of}
 
         def seat(row: int, asked: set[int]) -> bool:
             for number in may[row]:
@@ -367,9 +393,9 @@ class Reference:
                         return True
             return False
 
-        for row in sorted(may, key=lambda row: by_most_values(lines[row])):
+        for row in order:
             seat(row, set())
-        return {row: number for number, row in rows_of.items()}
+        return rows_of
 
     def without_ids(self, lines: Mapping[int, Line]) -> None:
         """In a sheet without ids, no row that looks like a pet is added."""
@@ -392,9 +418,7 @@ class Reference:
                 self.expected.conflict(row, most.id, "looks-alike")
 
     def find_unexpected_pets(self, lines: Mapping[int, Line]) -> None:
-        """In an exported sheet, no row is added that looks like a pet added since the export; each
-        such pet matches at most one row.
-        """
+        """In an exported sheet, no row is added that looks like a pet added since the export."""
         pairs = []
         for row, new in self.expected.adds.items():
             for number, pet in self.free.items():
@@ -404,17 +428,23 @@ class Reference:
                 is_new = number not in self.exported and plain(pet.name) == plain(new.name)
                 if is_open and is_new and is_half and agreeing - {"status"}:
                     pairs.append((-len(agreeing), row, number))
-        for _, row, number in sorted(pairs):
-            free = row in self.expected.adds and number in self.free
-            if free and not any(number == known for _, known, *_ in self.expected.conflicts):
-                del self.expected.adds[row]
-                self.expected.uncertain = True
-                self.expected.conflict(row, number, "looks-alike")
+        self.hold(pairs)
+
+    def hold(self, pairs: Iterable[tuple[Any, ...]]) -> None:
+        """Hold the rows of these pairs, which begin with their rank and the row and end with the
+        pet. A pet is named twice only if a row has no other one.
+        """
+        taken: set[int] = set()
+        for may_be_taken in (False, True):
+            for _, row, *_, number in sorted(pairs):
+                if row in self.expected.adds and (may_be_taken or number not in taken):
+                    taken.add(number)
+                    del self.expected.adds[row]
+                    self.expected.uncertain = True
+                    self.expected.conflict(row, number, "looks-alike")
 
     def under_other_ids(self, lines: Mapping[int, Line]) -> None:
-        """No row is added under an unused id if it looks like a pet in no row; each such pet
-        matches at most one row.
-        """
+        """No row is added under an unused id if it looks like a pet in no row."""
         adds = {
             row: new
             for row, new in self.expected.adds.items()
@@ -436,13 +466,7 @@ class Reference:
                 if is_same or (is_half and agreeing - {"status"}):
                     count = len(agreeing) + (number in named)
                     pairs.append((-count, row, number not in named, number))
-        taken = set()
-        for _, row, _, number in sorted(pairs):
-            if row in self.expected.adds and number not in taken:
-                taken.add(number)
-                del self.expected.adds[row]
-                self.expected.uncertain = True
-                self.expected.conflict(row, number, "looks-alike")
+        self.hold(pairs)
 
     def edited_in_one_column(self, lines: Mapping[int, Line]) -> dict[int, Pet]:
         """Return the pets of the rows by name, if most rows have a pet's name and differ from it in
@@ -520,13 +544,16 @@ class Reference:
             if lines[row]["action"] != "merge":
                 continue
             name, stated = plain(new.name).casefold(), other_units(new)
-            near = []
+            near, named = [], []
             for number, pet in self.free.items():
                 other = plain(pet.name).casefold()
                 is_like = all(looks(new)[unit] == looks(pet)[unit] for unit in stated)
+                rank = (name != other, not (other and name.startswith(other)), number)
                 if number not in taken and (name == other or is_like):
-                    is_longer = bool(other) and name.startswith(other)
-                    near.append((name != other, not is_longer, number))
+                    near.append(rank)
+                if name == other:
+                    named.append(rank)
+            near = near or named
             if near:
                 number = min(near)[2]
                 taken.add(number)
