@@ -2,8 +2,13 @@
 the store with what their runs may change.
 
 Run: `python benchmarks/owners.py --triples 1000000 --runs 500`. A triple is the row of a sheet with
-its pet in the export and in the store. The program ends with an error at the first difference, and
-names the seed. tests/test_plan_laws.py and tests/test_owners.py do the same with fewer triples.
+its pet in the export, if there is one, and in the store; each row of a sheet counts as one. Half of
+the sheets have up to 8 rows and are compared row by row, half have hundreds and are compared by
+columns; half carry an export, and some have rows of unknown pets. All rows of a sheet have the same
+owners. Sheets in which ids seem to have moved without their rows do not count, because the
+reference has no rule for them; tests/test_ways_out.py has theirs. The program ends with an error
+at the first difference, and names the seed. tests/test_plan_laws.py and tests/test_owners.py do the
+same with fewer triples.
 """
 
 from __future__ import annotations
@@ -21,29 +26,31 @@ from test_owners import check_log  # noqa: E402 - the path must be set first
 from test_plan_laws import check_against_reference  # noqa: E402
 from triples import triple_of  # noqa: E402
 
+LARGE = 300
 
-def compare_triples(least: int, seed: int) -> int:
-    """Compare this number of triples at least, in small and in large sheets, from this seed on;
-    return the number.
+
+def compare_triples(least: int, seed: int) -> tuple[int, int]:
+    """Compare this number of triples at least, from this seed on. Return the number, and that of
+    the triples that do not count.
     """
-    compared = 0
+    compared = left_out = 0
     while compared < least:
         chance = Random(seed)
-        # Large sheets are compared by columns. They are exports: among hundreds of random pets with
-        # few names, the rules for look-alikes decide about rows of unknown pets.
+        # A row is compared with up to 100 pets of its name, and the pets have four names.
         is_large = bool(seed % 2)
-        size = 500 if is_large else chance.randrange(1, 7)
-        strangers = 0 if is_large else chance.choice([0, 0, 1, 2])
-        based = is_large or bool(chance.getrandbits(1))
+        size = LARGE if is_large else chance.randrange(1, 7)
+        strangers = chance.choice([0, 0, 30] if is_large else [0, 0, 1, 2])
+        based = bool(chance.getrandbits(1))
         triple = triple_of(size, chance, based=based, strangers=strangers, owned=True)
         try:
-            check_against_reference(triple)
+            counts = check_against_reference(triple)
         except BaseException:
             print(f"seed {seed} differs", file=sys.stderr)
             raise
-        compared += len(triple.lines)
+        compared += len(triple.lines) if counts else 0
+        left_out += 0 if counts else len(triple.lines)
         seed += 1
-    return compared
+    return compared, left_out
 
 
 def main() -> None:
@@ -54,9 +61,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     begun = time.process_time()
-    triples = compare_triples(options.triples, options.seed)
+    triples, left_out = compare_triples(options.triples, options.seed)
     seconds = time.process_time() - begun
-    print(f"{triples:,} triples equal the reference: {seconds:,.0f} s of processor time")
+    print(
+        f"{triples:,} triples equal the reference, {left_out:,} in sheets with moved ids do not "
+        f"count: {seconds:,.0f} s of processor time",
+        flush=True,
+    )
     begun = time.process_time()
     requests = sum(check_log(options.seed + number) for number in range(options.runs))
     seconds = time.process_time() - begun
