@@ -196,6 +196,50 @@ def test_the_plan_of_parts_is_that_of_the_whole(
     assert plan.changes or plan.conflicts
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_owners_of_fields_hold_in_parts(seed: int, tmp_path: Path, threads: Executor) -> None:
+    """With random owners, the plan of parts has the same changes, conflicts, notes on owners and
+    recognised rows as a comparison in memory, and its run changes no field of `store` or `never`.
+    """
+    chance = random.Random(f"owners {seed}")
+    columns = ("name", "status", "category", "tags", "photo_urls")
+    owners = {column: chance.choice(["sheet", "store", "both", "never"]) for column in columns}
+    unsent = {column for column, owner in owners.items() if owner in ("store", "never")}
+    pets = catalogue(chance, 200)
+    parts = [1, 7, 64][seed % 3]
+    with (
+        Sandbox(pets=pets) as box,
+        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
+    ):
+        folder = tmp_path / "pets"
+        folder.mkdir()
+        exported = store.snapshot()
+        if seed % 2:
+            store.snapshot_to(folder / BASE_FOLDER, partitions=parts)
+        for pet in chance.sample(pets, 20):
+            store.api.update_pet(replace_name(pet, f"{pet.name} of the store"))
+        write_parts(edited(chance, exported.frame), folder, 3)
+        options: dict[str, Any] = {"owners": owners, "max_update": "100%", "allow_shifted": True}
+        sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
+        whole = store.plan(replace(sheet, base=base_of(exported)) if seed % 2 else sheet, **options)
+        plan = store.plan(folder, executor=threads, **options)
+        assert contents(plan) == contents(whole)
+        assert plan.recognised == whole.recognised
+        on_owners = ("the sheet owns it", "the store owns it", "it is never written")
+        own = [[n for n in p.notes if any(each in n for each in on_owners)] for p in (plan, whole)]
+        assert own[0] == own[1]
+        before = {pet.id: pet for pet in ps.pets_from_frame(store.pets())}
+        store.apply(plan, progress=False)
+        now = {pet.id: pet for pet in ps.pets_from_frame(store.pets())}
+    assert plan.changes
+    for pet_id in before.keys() & now.keys():
+        for column in unsent:
+            assert getattr(now[pet_id], column) == getattr(before[pet_id], column)
+    for pet_id in now.keys() - before.keys():
+        for column in unsent - {"name", "status"}:
+            assert not getattr(now[pet_id], column)
+
+
 def test_many_pets_in_no_row_are_left_out(
     tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
