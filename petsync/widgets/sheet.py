@@ -37,7 +37,7 @@ from petsync.sheets import (
 )
 from petsync.store import Store
 from petsync.table.cells import make_visible
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, UNITS
 from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
@@ -719,6 +719,16 @@ _TWO_WAY = (
     "The sheet contains the exported values, so unedited cells change nothing, and changes in the "
     "store are kept. If ticked, every filled cell counts."
 )
+_OWNER_CHOICES = (
+    ("sheet and store: the side that changed it", "both"),
+    ("the sheet: its value is sent", "sheet"),
+    ("the store: nothing is sent", "store"),
+    ("nobody: it is never written", "never"),
+)
+_OWNING = (
+    "The value of a column's owner counts and is never overwritten. There is no conflict about a "
+    "column of one side. A new pet gets its name and status from its row, whoever owns them."
+)
 _NO_BASE = "This sheet does not contain the exported values: every filled cell counts."
 
 
@@ -732,6 +742,10 @@ class Options:
         self.conflict = ipywidgets.RadioButtons(
             options=_CONFLICT, value="store", description="If sheet and store changed a field"
         )
+        self.owners = {
+            unit: ipywidgets.Dropdown(options=_OWNER_CHOICES, value="both", description=unit)
+            for unit in UNITS
+        }
         self._base = ipywidgets.HTML()
         self.box = ipywidgets.VBox(
             [
@@ -741,6 +755,7 @@ class Options:
                 self.two_way,
                 self._base,
                 self.conflict,
+                Fold("Who owns a column", [ipywidgets.HTML(_hint(_OWNING)), *self.owners.values()]),
             ]
         )
 
@@ -761,6 +776,7 @@ class Options:
             "match_on": self.rows.value,
             "two_way": self.two_way.value,
             "on_conflict": self.conflict.value,
+            "owners": {unit: field.value for unit, field in self.owners.items()},
         }
 
 

@@ -408,6 +408,9 @@ class TestFindings:
         folds = [each for each in form._panel._rest.children if isinstance(each, Fold)]  # type: ignore[union-attr]
         assert [fold.is_open for fold in folds] == [False, False]
         assert form.options.box in folds[1].children[1].children
+        (inner,) = (each for each in form.options.box.children if isinstance(each, Fold))
+        assert not inner.is_open
+        assert {*form.options.owners.values()} <= {*inner.children[1].children}
 
     def test_warnings_reach_the_review(self, form: SheetForm, here: Path) -> None:
         """A changed cell with a warning has a badge in the review of the sheet's plan."""
@@ -690,10 +693,13 @@ class TestComparing:
         form.options.rows.value = ("name",)
         if not form.options.conflict.disabled:
             form.options.conflict.value = "sheet"
+        assert {field.value for field in form.options.owners.values()} == {"both"}
+        form.options.owners["status"].value = "store"
         press(form, "compare")
         options = plans[0].options
         assert options.delete_missing
         assert options.match_on == ("name",)
+        assert options.owners == {"status": "store"}
 
     def test_an_export_is_compared_with_what_was_exported(
         self, form: SheetForm, store: ps.Store, here: Path
