@@ -251,6 +251,11 @@ class Expected:
         self.conflicts.add((row, number, frozenset(rules), frozenset(units)))
 
 
+def _count_sure(pairs: Mapping[int, int], sure: Mapping[int, Sequence[int]]) -> int:
+    """Return the number of rows whose pet has all their values."""
+    return sum(number in sure[row] for row, number in pairs.items())
+
+
 @dataclass
 class Reference:
     """A store, the last export, and the options of a comparison with both.
@@ -374,7 +379,7 @@ class Reference:
             given.keys() == found.keys()
             and len({*given.values()}) == len(given)
             and all(number in like[row] for row, number in given.items())
-            and sum(number in sure[row] for row, number in given.items()) == len(first)
+            and _count_sure(given, sure) >= _count_sure(found, sure)
         )
         return dict(given) if is_as_good else found
 
