@@ -493,14 +493,15 @@ def test_a_pet_never_loses_its_status() -> None:
 def test_a_sheet_without_ids_adds_its_pets_once() -> None:
     """A row with the same values as an unclaimed pet is that pet; each pet counts once."""
     new = {"name": "Goldie", "status": "available", "tags": [Tag(None, "shy")]}
-    sheet = sheet_saying(new, new)
-    plan = plan_of(PETS, sheet)
+    plan = plan_of(PETS, sheet_saying(new, {**new, "action": "add-another"}))
     assert len(plan.adds) == 2
+    sheet = sheet_saying(new, new)
     goldies = [msgspec.structs.replace(add.after, id=n) for n, add in enumerate(plan.adds, 50)]
     again = plan_of([*PETS, *goldies], sheet)
     assert again.in_sync
     assert "Pets!A2 = pet 50" in again.notes[0]
-    assert len(plan_of([*PETS, goldies[0]], sheet).adds) == 1
+    (conflict,) = plan_of([*PETS, goldies[0]], sheet).conflicts
+    assert (conflict.rule, conflict.row) == ("twin", 3)
 
 
 def test_a_pet_that_another_row_claims_is_not_taken() -> None:

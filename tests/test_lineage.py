@@ -797,8 +797,10 @@ def test_a_list_of_other_pets_under_the_same_name(list_: Desk) -> None:
 
 
 def test_two_rows_that_say_the_same(desk: Desk) -> None:
-    """Two equal rows have a pet each; if one of them is removed, nothing is added or changed."""
-    desk.csv(REX, REX)
+    """Two equal rows have a pet each, as `add-another` asks; if one of them is removed, nothing is
+    added or changed.
+    """
+    desk.csv(REX, {**REX, "action": "add-another"})
     desk.apply()
     assert desk.names().count("Rex") == 2
     desk.csv(REX, {**REX, "status": "sold"})
@@ -807,6 +809,27 @@ def test_two_rows_that_say_the_same(desk: Desk) -> None:
     desk.apply()
     desk.csv(REX)
     assert not desk.plan().changes
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_a_repeated_row_adds_no_second_pet(desk: Desk, suffix: str) -> None:
+    """The second of two equal rows is a conflict, also once the first has its pet, and once that
+    pet has changed in the store.
+    """
+    desk.path = desk.path.with_suffix(suffix)
+    if suffix == ".csv":
+        desk.csv(REX, REX)
+    else:
+        desk.export()
+        desk.write(8, REX)
+        desk.write(9, REX)
+    for _ in range(2):
+        desk.apply()
+        assert desk.names().count("Rex") == 1
+        assert len(desk.plan().conflicts) == 1
+    desk.store.api.update_pet_with_form(desk.pet("Rex").id or 0, name="Rex", status="pending")
+    plan = desk.plan()
+    assert (len(plan.adds), len(plan.conflicts)) == (0, 1)
 
 
 @pytest.mark.parametrize("action", ["add", "add-another"])

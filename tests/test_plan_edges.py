@@ -70,15 +70,6 @@ def test_a_conflict_names_its_pet() -> None:
     assert named == [("exists", "Rex"), ("no-status", "Zoe")]
 
 
-def test_a_pet_with_the_same_values_is_pointed_out() -> None:
-    """A row that was copied with an empty id adds the pet again, and a note names the identical
-    pet.
-    """
-    plan = plan_of([REX], sheet_saying({"id": 1}, {"name": "Rex", "status": "sold"}))
-    assert len(plan.adds) == 1
-    assert any("a pet with the same values" in note for note in plan.notes)
-
-
 def test_each_field_stands_at_its_own_cell() -> None:
     """The table of changes has the cell of each field, and the pet's current name."""
     plan = plan_of([REX], sheet_saying({"id": 1, "name": "Max", "status": "pending"}))

@@ -402,7 +402,7 @@ def test_rule_duplicate_row(tmp_path: Path) -> None:
 
 
 def test_rule_row_repeated(tmp_path: Path) -> None:
-    """Equal rows without an id are separate pets, with a warning that names the other row."""
+    """A row without an id that equals another row has a warning that names the other row."""
     text = "id,name,status\n,Bubble,sold\n, Bubble,sold\n,Bubble,pending\n7,Rex,sold\n,Rex,sold\n"
     sheet = csv_of(tmp_path, text)
     assert list_findings(sheet) == [
@@ -413,7 +413,7 @@ def test_rule_row_repeated(tmp_path: Path) -> None:
         "the same values as line 2, column 2, which has no id either" in sheet.problems[0].problem
     )
     assert "the same values as line 5, column 2, which has an id" in sheet.problems[1].problem
-    assert "Delete one of the rows if" in sheet.problems[0].suggestion
+    assert "write add-another" in sheet.problems[0].suggestion
     assert len(sheet) == 5
 
 

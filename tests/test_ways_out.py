@@ -121,6 +121,37 @@ CASES = {
         [([B], ""), ([row(ANN, **ADD)], ""), ([without_id(ANN, **ANOTHER)], "add")],
         is_export=False,
     ),
+    "two equal new rows": Case(
+        "twin",
+        [without_id(NEO), without_id(NEO)],
+        ["Remove the row, or write `add-another`"],
+        [
+            ([without_id(NEO)], "add"),
+            ([without_id(NEO), without_id(NEO, **ANOTHER)], "add add"),
+            ([without_id(NEO, **ANOTHER), without_id(NEO)], "add add"),
+        ],
+    ),
+    "copy of a row, without its id": Case(
+        "twin",
+        [A, without_id(ANN)],
+        ["Remove the row, or write `add-another`"],
+        [([A], ""), ([A, without_id(ANN, **ANOTHER)], "add")],
+    ),
+    "copy of a row with some columns, without its id": Case(
+        "twin",
+        [{"id": 1, "name": "Ann", **SOLD}, {"id": None, "name": "Ann", **SOLD}],
+        ["Remove the row, or write `add-another`"],
+        [
+            ([{"id": 1, "name": "Ann", **SOLD}], "update"),
+            (
+                [
+                    {"id": 1, "name": "Ann", **SOLD},
+                    {"id": None, "name": "Ann", **SOLD, **ANOTHER},
+                ],
+                "add update",
+            ),
+        ],
+    ),
     "twin in a row": Case(
         "twin",
         [A, without_id(ANN, **ADD)],

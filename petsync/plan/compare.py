@@ -1953,6 +1953,7 @@ def _build_plan(
         decisions.hold(_find_added_since(decisions.changes, sheet, unnamed, base))
     is_unnamed = ~decisions.sides.named
     decisions.hold(_find_renumbered(decisions.changes, sheet, snapshot.rows, is_unnamed, displaced))
+    decisions.hold_twins()
     decisions.changes = _note_namesakes(decisions.changes, unnamed, sheet)
     below = [
         each for each in decisions.changes if isinstance(each, Add) and _is_below_one(each.pet_id)

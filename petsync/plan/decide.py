@@ -67,7 +67,14 @@ from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
-from petsync.table.frame import has_id_in, ids_of, lacks_id, pets_from_frame, unique_texts
+from petsync.table.frame import (
+    has_action,
+    has_id_in,
+    ids_of,
+    lacks_id,
+    pets_from_frame,
+    unique_texts,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -225,6 +232,7 @@ class Decisions:
         self._undone, self._restored = compared.undone, compared.restored
         self._renumbered, self._fixed = compared.renumbered, compared.fixed
         self._known = self._claim_places()
+        self._twins: dict[int, Sequence[int]] = {}
         self.withheld: list[int] = []
         self.unedited: dict[Unit, set[int]] = {}
         self._is_narrow = snapshot.coverage.is_narrow
@@ -885,28 +893,90 @@ class Decisions:
         self._check_spelling(row, fields, None, after)
         self._note_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
-        self._check_twins(row, alike)
+        if row.pet_id is None and row.action != "add-another":
+            self._check_repeats(row, content(after))
+            self._check_twins(row, alike, content(after))
         self._note_owners_of_new(row, withheld)
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
-    def _check_twins(self, row: Row, alike: Sequence[int]) -> None:
-        """Raise _RowConflict if a row with the action `add` would add a pet that the store has, and
-        note any other row without an id that would. `alike` has the pets with the values to send.
+    def _check_repeats(self, row: Row, looks: Hashable) -> None:
+        """Raise _RowConflict if a row without an id would add a pet with the values (`looks`) of an
+        earlier row without an id.
+        """
+        first = self._first_rows.get(looks, row.number)
+        if first != row.number:
+            problem = f"has no id, and the same values as the row at {self.sheet.address(first)}"
+            hint = "Remove the row, or write `add-another` as its action to add another pet."
+            raise _RowConflict("twin", problem, hint)
+
+    @cached_property
+    def _first_rows(self) -> Mapping[Hashable, int]:
+        """By the content to send, the first of the rows without an id that have the name of another
+        one. Rows with the action `add-another` do not count.
+        """
+        frame = self.sheet.rows
+        if "name" not in frame:
+            return {}
+        is_free = self.sides.active & lacks_id(frame) & ~has_action(frame, "add-another")
+        names = Counter(map(normalize, frame["name"].array[is_free].dropna()))
+        repeated = {name for name, number in names.items() if number > 1 and name}
+        if not repeated:
+            return {}
+        found: dict[Hashable, int] = {}
+        for row in iter_rows(frame, is_free & names_among(frame["name"], repeated)):
+            found.setdefault(self._looks(row), row.number)
+        return found
+
+    def _looks(self, row: Row) -> Hashable:
+        """Return the content of the pet that the row would add."""
+        values = _without_units(row.values, self._find_withheld(row))
+        return content(merge_row(Pet(), values, self.vocabulary))
+
+    def _check_twins(self, row: Row, alike: Sequence[int], looks: Hashable) -> None:
+        """Raise _RowConflict if a row with the action `add` would add a pet that exists. `alike`
+        has the pets with the values to send, and `looks` these values. `hold_twins` holds back the
+        rows whose action leaves open whether the pet exists: other rules may know more about them.
         """
         twins = [*alike]
-        if row.pet_id is None and self._options.owners:
+        if self._options.owners:
             whole = merge_row(Pet(), row.values, self.vocabulary)
             twins += self._alike.get(content(whole), [])
+        if not twins:
+            twins += self._named_alike.get(looks, ())
         if twins and row.action == "add":
             used = {*self.sheet.named_ids, *self.remarks.recognised.values()}
-            twin = next((each for each in twins if each not in used), None)
-            way = "" if twin is None else f"give it the id {twin}, "
-            problem = f"is to add a pet, and pet {twin or twins[0]} has the same values"
-            hint = f"Remove the row, {way}or write `add-another` as its action."
-            raise _RowConflict("twin", problem, hint, twin or twins[0])
-        if twins and row.action != "add-another":
-            self.remarks.twins.append(row.number)
+            self.may_be[row.number] = (twins[0],)
+            raise _conflict_of_twin(twins, used)
+        if twins:
+            self._twins[row.number] = twins
+
+    def hold_twins(self) -> None:
+        """Make conflicts of the adds whose pets exist, by their values."""
+        used = {*self.sheet.named_ids, *self.remarks.recognised.values()} if self._twins else set()
+        adds = {change.row for change in self.changes if isinstance(change, Add)}
+        rows = [row for row in self._rows if row.number in self._twins and row.number in adds]
+        self.hold(
+            [
+                self._build_conflict(row, _conflict_of_twin(self._twins[row.number], used))
+                for row in rows
+            ]
+        )
+
+    @cached_property
+    def _named_alike(self) -> Mapping[Hashable, list[int]]:
+        """By content, the ids in rows with the name of a row without an id."""
+        frame = self.sheet.rows
+        if "id" not in frame or "name" not in frame:
+            return {}
+        is_named = (
+            ~lacks_id(frame) & self.sides.active & names_among(frame["name"], self._free_names)
+        )
+        found: defaultdict[Hashable, list[int]] = defaultdict(list)
+        for row in iter_rows(frame, is_named):
+            if row.pet_id is not None:
+                found[self._looks(row)].append(row.pet_id)
+        return found
 
     def _note_owners_of_new(self, row: Row, withheld: Collection[Unit]) -> None:
         """Note the values that a new pet does not get, or gets although the sheet does not own the
@@ -1118,16 +1188,17 @@ class Decisions:
         is_new = row.pet_id is None or (row.pet_id < 1 and not self._is_there(row))
         if is_new or self._has_id_of_another(row):
             self.uncertain.append(self._source(row))
-        self.conflicts.append(
-            Conflict(
-                row=row.number,
-                source=self._source(row),
-                pet_id=conflict.pet_id,
-                name=self._name(row),
-                rule=conflict.rule,
-                problem=conflict.problem,
-                suggestion=conflict.suggestion,
-            )
+        self.conflicts.append(self._build_conflict(row, conflict))
+
+    def _build_conflict(self, row: Row, conflict: _RowConflict) -> Conflict:
+        return Conflict(
+            row=row.number,
+            source=self._source(row),
+            pet_id=conflict.pet_id,
+            name=self._name(row),
+            rule=conflict.rule,
+            problem=conflict.problem,
+            suggestion=conflict.suggestion,
         )
 
     def _is_there(self, row: Row) -> bool:
@@ -1268,6 +1339,15 @@ def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
     return _RowConflict("id-reused", problem, hint, pet.id)
 
 
+def _conflict_of_twin(twins: Sequence[int], used: Collection[int]) -> _RowConflict:
+    """Return the conflict of a row with the values of these pets; rows have the `used` ids."""
+    twin = next((each for each in twins if each not in used), None)
+    way = "" if twin is None else f"give it the id {twin}, "
+    problem = f"would add a pet, and pet {twin or twins[0]} has the same values"
+    hint = f"Remove the row, {way}or write `add-another` as its action to add another pet."
+    return _RowConflict("twin", problem, hint, twin or twins[0])
+
+
 def _conflict_of_unknown_add(record: RowRecord) -> _RowConflict:
     return _RowConflict(
         "added-unknown",
@@ -1329,7 +1409,7 @@ def _conflict_of_removed_pet(match: Match) -> _RowConflict:
     )
 
 
-_MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id"})
+_MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id", "twin"})
 """The rules of conflicts in which the row may belong to one particular pet."""
 
 

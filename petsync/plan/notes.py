@@ -38,8 +38,6 @@ class Remarks:
     """The ids of the pets to which rows without an id were matched."""
     identical: list[int] = field(default_factory=list)
     """Rows without an id whose pets were found by equal values."""
-    twins: list[int] = field(default_factory=list)
-    """Rows that add a pet with the same values as an existing one."""
     known: dict[int, RowRecord] = field(default_factory=dict)
     """The records of rows whose pets an earlier run added or recognised."""
     unsent: dict[int, RowRecord] = field(default_factory=dict)
@@ -67,10 +65,9 @@ class Remarks:
 
     def forget(self, rows: Collection[int | None]) -> None:
         """Remove the remarks that apply only if the changes of these rows are sent: on
-        contradictory or new categories, and on adds of pets with the values of existing ones.
+        contradictory or new categories.
         """
         self.by_name = [row for row in self.by_name if row not in rows]
-        self.twins = [row for row in self.twins if row not in rows]
         rest = {
             name: [row for row in own if row not in rows] for name, own in self.categories.items()
         }
@@ -140,12 +137,6 @@ class Remarks:
             yield (
                 f"{_at(self.replaced, address, 'id')}: an earlier run added other pets from rows "
                 "in this place. These rows have nothing in common with them, and are new pets."
-            )
-        if self.twins:
-            yield (
-                f"{_at(self.twins, address, 'id')}: the store has a pet with the same values, "
-                "and another one would be added. If this is not intended, remove the row, or give "
-                "it the pet's id."
             )
         if self.uploaded:
             yield (

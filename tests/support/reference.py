@@ -299,6 +299,7 @@ class Reference:
     def plan(self, lines: Mapping[int, Line]) -> Expected:
         """Return the expected plan for a sheet of these lines, by row number."""
         self.expected = Expected()
+        self.lines, self.repeated = lines, dict[int, int]()
         named = {line["id"] for line in lines.values() if line.get("id") is not None}
         self.free = {n: pet for n, pet in sorted(self.listed.items()) if n not in named}
         for number in self.blocked_ids:
@@ -316,6 +317,7 @@ class Reference:
         elif self.base is not None:
             self.find_unexpected_pets(lines)
         self.under_other_ids(lines)
+        self.repeated_pets()
         if self.delete_missing or self.base is not None:
             self.lost_ids(lines)
         if self.delete_missing:
@@ -750,30 +752,64 @@ class Reference:
         rules += [] if plain(pet.name) else ["no-name"]
         rules += [] if plain(pet.status) else ["no-status"]
         twins = [] if rules else self.twins(line, pet)
-        if twins and line["action"] == "add":
-            free = [n for n in twins if n not in self.taken]
+        if not rules and pet.id is None and self.is_repeated(row, line):
             self.expected.uncertain = True
-            self.expected.conflict(row, [*free, *twins][0], "twin")
+            self.expected.conflict(row, None, "twin")
+        elif twins and line["action"] == "add":
+            self.expected.uncertain = True
+            self.expected.conflict(row, twins[0], "twin")
         elif rules:
             self.expected.uncertain |= pet.id is None
             self.expected.conflict(row, pet.id, *rules)
         else:
             self.expected.adds[row] = pet
+            if twins:
+                self.repeated[row] = twins[0]
+
+    def repeated_pets(self) -> None:
+        """No row without an id is added that has the values of a pet."""
+        for row, number in self.repeated.items():
+            if self.expected.adds.pop(row, None) is not None:
+                self.expected.uncertain = True
+                self.expected.conflict(row, number, "twin")
+
+    def is_repeated(self, row: int, line: Line) -> bool:
+        """Return whether an earlier row without an id has the same values to send."""
+        earlier = [each for at, each in self.lines.items() if at < row and each.get("id") is None]
+        wanted = contents(self.sent(line))
+        return any(
+            contents(self.sent(each)) == wanted for each in earlier if each["action"] != "ignore"
+        )
+
+    def sent(self, line: Line, *, whole: bool = False) -> Pet:
+        """Return the pet that a row would add, or the pet with all values of the row."""
+        new = Pet()
+        for unit in UNITS:
+            if not self.says(unit, line) or not (whole or self.is_added(unit)):
+                continue
+            try:
+                new = replace(new, **{unit: self.wanted(unit, line, new, None)})
+            except UnknownCategoryError:
+                new = replace(new, category=Category(line["category_id"]))
+        return new
 
     def twins(self, line: Line, new: Pet) -> list[int]:
-        """Return the pets with all values of a new pet without an id, or of its row."""
+        """Return the pets with all values of a new pet without an id, or of its row, and otherwise
+        the ids of rows with its values; first those in no row.
+        """
         if new.id is not None:
             return []
-        whole = Pet()
-        for unit in UNITS:
-            try:
-                value = self.wanted(unit, line, whole, None) if self.says(unit, line) else None
-            except UnknownCategoryError:
-                value = Category(line["category_id"])
-            whole = whole if value is None else replace(whole, **{unit: value})
         pets = {**self.listed, **{n: p for n, p in self.elsewhere.items() if n in self.taken}}
-        wanted = [contents(new), contents(whole)]
-        return [n for each in wanted for n, pet in pets.items() if contents(pet) == each]
+        wanted = [contents(new), contents(self.sent(line, whole=True))]
+        found = [n for each in wanted for n, pet in pets.items() if contents(pet) == each]
+        free = [n for n in found if n not in self.taken]
+        with_ids = [each for each in self.lines.values() if each.get("id") is not None]
+        named = [
+            each["id"]
+            for each in with_ids
+            if each["action"] != "ignore" and contents(self.sent(each)) == contents(new)
+        ]
+        return [*free, *found] or named
 
     def missing(self) -> None:
         """Delete the pets that no row names, if it is certain that no row means them."""

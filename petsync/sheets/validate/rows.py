@@ -135,7 +135,7 @@ def _note_group(
     reference = next((at for at in group if not without_id[at]), group[0])
     row = grid.address(grid.places[known_columns["name"]], int(grid.rows[reference]))
     reference_note = "has no id either" if without_id[reference] else "has an id"
-    problem = f"The row has the same values as {row}, which {reference_note}; it adds another pet."
+    problem = f"The row has the same values as {row}, which {reference_note}."
     repeats = (at for at in group if without_id[at] and at != reference)
     notes.add_all(
         repeats, "name", Note("row-repeated", _name(grid, known_columns, reference), problem)

@@ -587,11 +587,12 @@ ROWS = (
     ),
     warning(
         "row-repeated",
-        "The row has no id and the same values as another row: it adds one more pet.",
+        "The row has no id and the same values as another row.",
         "two rows without ids: Bubble, available, Fish",
-        "one row, if it is one pet",
-        "Delete one of the rows if both are the same pet.",
-        "Two goldfish can have the same name, so petsync never combines such rows.",
+        "one row; or two, the second with the action add-another",
+        "Delete the row if both are the same pet; otherwise, write add-another in its action.",
+        "A plan adds the pet once. The other row is a conflict until it is deleted, or has the "
+        "action `add-another`: two goldfish can have the same name.",
     ),
     error(
         "merged-cells",
