@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace as but
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from shop import base_of, decided_of, error_at, sheet_of, sheet_saying, snapshot_of
 
@@ -153,3 +154,15 @@ def test_a_deleted_row_whose_pet_an_undo_restored_names_the_undo() -> None:
     explanation = why(compare(compared, created="2026-11-20T00:00:00+00:00"))
     assert explanation.decision == "unchanged"
     assert "The undo of run run-1 restored the pet" in explanation.sentence
+
+
+@pytest.mark.parametrize(("day", "decision"), [(18, "delete"), (20, "unchanged")])
+def test_a_delete_that_was_exported_after_the_undo_is_made(day: int, decision: str) -> None:
+    """A row marked `delete` deletes the pet that an undo restored if its export, of the 19th, is
+    newer than the undo.
+    """
+    sheet = but(sheet_of([REX], action="delete"), base=base_of([REX]))
+    undo = RestoredPet("run-1", "undo-2", REX, at=f"2026-11-{day}T12:00:00+00:00", kind="delete")
+    compared = SheetComparison(snapshot_of([REX]), sheet, {}, restored={1: undo})
+    explanation = why(compare(compared, created="2026-11-20T00:00:00+00:00"))
+    assert explanation.decision == decision

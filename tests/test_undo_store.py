@@ -11,6 +11,7 @@ from random import Random
 import msgspec
 import pandas as pd
 import pytest
+from openpyxl import load_workbook
 from pandas.testing import assert_frame_equal
 
 import petsync as ps
@@ -457,3 +458,46 @@ def _stop_at(done: int) -> Callable[[ps.Progress], None]:
             raise ZeroDivisionError
 
     return step
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_the_sheet_after_an_undo_deletes_nothing_again(
+    store: ps.Store, tmp_path: Path, suffix: str
+) -> None:
+    """A mark `delete` that an undo took back stays undone, and a note names each change that the
+    sheet makes again.
+    """
+    sheet = tmp_path / f"pets{suffix}"
+
+    def edit(marked: int) -> None:
+        frame = pd.DataFrame([{"id": 1, "name": "One"}, {"id": 2, "name": "Two"}, {"id": 3}])
+        frame["status"] = "sold"
+        frame.loc[len(frame)] = [None, "Nora", "sold"]
+        frame["action"] = ["delete" if each == marked else None for each in frame["id"]]
+        if suffix == ".csv":
+            frame.to_csv(sheet, index=False)
+            return
+        ps.write_sheet(store.snapshot(), sheet, force=True)
+        book = load_workbook(sheet)
+        page = book.worksheets[0]
+        rows = {page.cell(row, 1).value: row for row in range(2, page.max_row + 1)}
+        page.cell(rows[str(marked)], 8).value = "delete"
+        page.cell(rows["1" if marked == 2 else "2"], 2).value = "Renamed"
+        page.append([None, "Nora", "sold"])
+        book.save(sheet)
+
+    edit(2)
+    report = store.apply(store.plan(sheet, guard=FREE))
+    assert {each.kind for each in report.results if each.outcome == "applied"} == {
+        "add",
+        "update",
+        "delete",
+    }
+    undo = store.apply(store.undo(report.run_id))
+    plan = store.plan(sheet, guard=FREE)
+    assert not plan.deletes
+    assert (len(plan.adds), bool(plan.updates)) == (1, True)
+    notes = [each for each in plan.notes if undo.run_id in each and report.run_id in each]
+    assert len(notes) == 2
+    assert "stay restored" in notes[0]
+    assert "again" in notes[1]

@@ -25,6 +25,7 @@ from petsync.plan.fields import (
     changed_columns,
     content,
     differing_columns,
+    equal,
     find_filled_columns,
     find_row_columns,
     has_lost_letters,
@@ -123,6 +124,8 @@ class SheetComparison:
     """The rows, by number, whose id may refer to an earlier pet, not to the pet that has this id
     now.
     """
+    removed: Mapping[int, RemovedPet] = field(default_factory=dict)
+    """Pets that runs deleted, including undos."""
     is_unsure: bool = False
     """True if the history of the rows depends on categories or tags of pets that were not read."""
 
@@ -228,8 +231,12 @@ class Decisions:
         self._rows: list[Row] = []
         self._usual_tags: dict[str, tuple[str, str, str]] = {}
         self._has_base = base is not None
+        self._exported_at = _parse(base.taken_at) if base is not None and base.taken_at else None
         self._missing_since = {} if base is None else base.missing_since
         self._undone, self._restored = compared.undone, compared.restored
+        self._removed = {
+            content(each.pet): each for each in compared.removed.values() if each.undoes
+        }
         self._renumbered, self._fixed = compared.renumbered, compared.fixed
         self._known = self._claim_places()
         self._twins: dict[int, Sequence[int]] = {}
@@ -703,8 +710,7 @@ class Decisions:
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
         undo = self._restored.get(pet.id or 0)
         never = {column for unit in self._options.never_units for column in COLUMNS_OF[unit]}
-        if old is None and self._has_base and undo is not None:
-            # A run deleted the pet, so the base lacks it, and an undo restored it.
+        if undo is not None and self._is_same_delete(undo, old):
             self.remarks.restored[row.number] = undo
             return "older"
         if old is not None and (
@@ -725,6 +731,30 @@ class Decisions:
         if old is None and name and normalize(name) != normalize(pet.name):
             self.remarks.misnamed[row.number] = (pet, name)
         return Delete(row=row.number, source=self._source(row), before=pet)
+
+    def _is_same_delete(self, undo: RestoredPet, old: Pet | None) -> bool:
+        """Return true if the mark `delete` of a row is older than the undo that restored its pet.
+
+        Without a base, a mark in a sheet of the same name counts as older.
+        """
+        if self._exported_at is not None:
+            # A round's base has no pet that a run deleted.
+            return old is None or (undo.kind == "delete" and self._exported_at < _parse(undo.at))
+        return undo.kind == "delete" and _is_same_file(undo.source, self.sheet.source)
+
+    def _note_repeat(self, row: Row, pet: Pet, judged: Judgement) -> None:
+        """Note an update that makes an undone change again."""
+        undo = self._restored.get(pet.id or 0)
+        if (
+            undo is not None
+            and undo.sent is not None
+            and (self._exported_at is None or self._exported_at < _parse(undo.at))
+            and all(
+                equal(judged.after, undo.sent, column) and equal(pet, undo.pet, column)
+                for column in judged.fields
+            )
+        ):
+            self.remarks.repeated[row.number] = (undo.run, undo.undo)
 
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
         if row.action in ADDING:
@@ -750,6 +780,7 @@ class Decisions:
         if "name" in plain:
             self._note_name(row, old)
         self._note_overwritten(row, pet, old, judged)
+        self._note_repeat(row, pet, judged)
         return Update(
             row=row.number,
             source=self._source(row, find_row_columns(judged.fields, row.values)[0]),
@@ -897,6 +928,8 @@ class Decisions:
             self._check_repeats(row, content(after))
             self._check_twins(row, alike, content(after))
         self._note_owners_of_new(row, withheld)
+        if (removed := self._removed.get(content(after))) is not None:
+            self.remarks.repeated[row.number] = (removed.undoes, removed.run)
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
@@ -1262,6 +1295,15 @@ class Decisions:
         on = self._options.match_on
         free = np.ones(len(self.sides.named), dtype=bool) if on else ~self.sides.named
         return Candidates(self.sides.pets, free, self._free_names, on)
+
+
+def _parse(time: str) -> datetime:
+    return datetime.fromisoformat(time)
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    names = (re.split(r"[/\\]", each)[-1] for each in (one, other))
+    return next(names) == next(names)
 
 
 def _is_kept_by_owner(rule: FieldRule) -> bool:

@@ -116,6 +116,14 @@ class RestoredPet(NamedTuple):
     """The id of the undo's run."""
     pet: Pet
     """The pet after the undo."""
+    at: str = ""
+    """The start of the undo, ISO 8601."""
+    source: str = ""
+    """The sheet of the undone run."""
+    kind: str = ""
+    """The kind of the undone change: "update" or "delete"."""
+    sent: Pet | None = None
+    """The pet after the undone change, None for a delete."""
 
 
 class RenumberedPet(NamedTuple):
@@ -168,6 +176,8 @@ class RemovedPet(NamedTuple):
     """The local date of the run."""
     pet: Pet
     """The removed pet."""
+    undoes: str = ""
+    """The run that the run undid, "" if it was no undo."""
 
 
 class Suspect(NamedTuple):

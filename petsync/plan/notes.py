@@ -56,6 +56,8 @@ class Remarks:
     """For each row that deletes a pet but has another name: the pet, and the name in the row."""
     unsent_values: dict[Unit, list[int]] = field(default_factory=dict)
     """By field, the rows whose values are not sent because of the field's owner."""
+    repeated: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Rows that make an undone change again, each with the undone run and the undo."""
     initial_values: dict[Unit, list[int]] = field(default_factory=dict)
     """By field, the rows that add a pet with a value for a field that the sheet does not own."""
     overwritten: dict[Unit, dict[int, str]] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class Remarks:
         for texts in self.overwritten.values():
             for row in texts.keys() & rows:
                 del texts[row]
+        self.repeated = {row: each for row, each in self.repeated.items() if row not in rows}
         for unit, numbers in self.initial_values.items():
             self.initial_values[unit] = [row for row in numbers if row not in rows]
 
@@ -150,6 +153,13 @@ class Remarks:
             yield (
                 f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, and they "
                 f"stay restored. Export again to see them. `petsync undo {undo}` reverses the undo."
+            )
+        for run, undo in dict.fromkeys(self.repeated.values()):
+            rows = [row for row, each in self.repeated.items() if each == (run, undo)]
+            yield (
+                f"{_at(rows, address, 'id')}: these rows make changes of run {run} again, which "
+                f"the undo {undo} reversed. If they are to stay undone, export again, or remove "
+                "the rows or their edits."
             )
         if older := [row for row in self.older if row not in self.restored]:
             yield (

@@ -265,8 +265,8 @@ class SheetComparer:
         reused_ids = await asyncio.to_thread(journal.read_reused, self.url) if read.has_ids else {}
         vocabulary = _vocabulary_of(now)
         suspect_rows = find_suspects(read, reused_ids, now.rows, vocabulary)
+        removed = await asyncio.to_thread(journal.read_removed, self.url)
         if "id" in read.rows:
-            removed = await asyncio.to_thread(journal.read_removed, self.url)
             suspect_rows = (
                 find_rows_of_removed_pets(read, removed, now.rows, vocabulary) | suspect_rows
             )
@@ -292,7 +292,7 @@ class SheetComparer:
         gone = [each for each, pet in found.items() if pet is None]
         is_gone = base is not None and bool((positions_of(gone, base.rows) >= 0).any())
         undone = await asyncio.to_thread(journal.read_undone_adds, self.url) if is_gone else {}
-        restored = {} if base is None else await asyncio.to_thread(journal.read_restored, self.url)
+        restored = await asyncio.to_thread(journal.read_restored, self.url)
         now = await self._with_vocabulary(now, read, found)
         return SheetComparison(
             now,
@@ -303,6 +303,7 @@ class SheetComparer:
             undone,
             restored,
             renumbered,
+            removed=removed,
             fixed=await asyncio.to_thread(self._find_fixed_pets, read),
             suspects=suspect_rows,
             is_unsure=_has_questions(vocabulary),

@@ -825,10 +825,23 @@ def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, Resto
     """Return the pets that undos changed or added again, with their values after the newest undo,
     by id.
     """
-    return {
-        int(pet_id): RestoredPet(undoes, run, _pet_decoder.decode(after))
-        for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
+    undone = {
+        (run, int(pet_id)): (kind, source, after)
+        for run, pet_id, kind, source, after in connection.execute(_UNDONE_CHANGES, (store,))
     }
+    found = {}
+    for run, undoes, started, pet_id, after in connection.execute(_RESTORED, (store,)):
+        kind, source, sent = undone.get((undoes, int(pet_id)), ("", "", None))
+        found[int(pet_id)] = RestoredPet(
+            undoes,
+            run,
+            _pet_decoder.decode(after),
+            at=started,
+            source=source,
+            kind=kind,
+            sent=None if sent is None else _pet_decoder.decode(sent),
+        )
+    return found
 
 
 class _PlanClash(msgspec.Struct, frozen=True):
@@ -1035,8 +1048,9 @@ def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, Remove
             run,
             datetime.fromisoformat(started).astimezone().date().isoformat(),
             _pet_decoder.decode(before),
+            undoes or "",
         )
-        for pet_id, started, _, run, before in deletes.values()
+        for pet_id, started, _, run, undoes, before in deletes.values()
     }
 
 
@@ -1324,14 +1338,20 @@ SELECT pet_id FROM change WHERE run = ? AND kind = 'update' AND pet_id IS NOT NU
 AND {_OUTCOME} IN ('applied', 'unchanged')
 """  # noqa: S608 - built from constants
 _RESTORED = """
-SELECT run.id, undoes, coalesce(assigned_id, pet_id), after
+SELECT run.id, undoes, started, coalesce(assigned_id, pet_id), after
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND run.kind = 'undo' AND change.kind IN ('update', 'add')
 AND outcome = 'applied' AND coalesce(assigned_id, pet_id) IS NOT NULL
 ORDER BY started, run.rowid
 """
+_UNDONE_CHANGES = """
+SELECT run.id, pet_id, change.kind, run.source, after FROM run JOIN change ON change.run = run.id
+WHERE run.id IN (SELECT undoes FROM run WHERE store = ? AND kind = 'undo')
+AND change.kind IN ('update', 'delete') AND outcome = 'applied'
+"""
 _DELETED_PETS = """
-SELECT pet_id, started, run.rowid, run.id, before FROM run JOIN change ON change.run = run.id
+SELECT pet_id, started, run.rowid, run.id, undoes, before
+FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND change.kind = 'delete' AND outcome = 'applied' AND before IS NOT NULL
 ORDER BY started, run.rowid
 """
