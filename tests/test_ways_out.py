@@ -260,6 +260,22 @@ CASES = {
             ([{**EDITED, **ANOTHER}, row(ANN, action="delete"), B, C, D], "add delete"),
         ],
     ),
+    **{
+        f"lost id, other name, {what}": Case(
+            "lost-id",
+            rows,
+            ["give the row its id", "`add-another`"],
+            [
+                ([{**each, "id": each["id"] or pet.id} for each in rows], "update"),
+                ([{**each, **({} if each["id"] else ANOTHER)} for each in rows], "add"),
+            ],
+        )
+        for what, pet, rows in (
+            ("no tags", CID, [A, B, without_id(CID, name="Otto"), D]),
+            ("and status", BEN, [A, without_id(BEN, name="Otto", status="sold"), C, D]),
+            ("at the end", DOT, [A, B, C, without_id(DOT, name="Otto")]),
+        )
+    },
     "lost id, and deletes": Case(
         "lost-id",
         [row(ANN, id=-1, **SOLD), B, C, D],
@@ -334,6 +350,29 @@ CASES = {
         store=(replace(ANN, name="Anne"), *SHOP[1:]),
     ),
 }
+
+
+@pytest.mark.parametrize("removed", range(3))
+@pytest.mark.parametrize("is_deleting", [False, True])
+def test_a_new_row_at_the_end_is_no_lost_one(removed: int, is_deleting: bool) -> None:
+    """If a row was removed and another one is typed at the end, it is a new pet, also with all
+    values of the removed one but the name.
+    """
+    rows = [A, B, C, D]
+    gone = rows.pop(removed)
+    sheet = sheet_saying(*rows, {**gone, "id": None, "name": "Otto"}, base=base_of(SHOP))
+    plan = plan_of(SHOP, sheet, delete_missing=is_deleting)
+    assert not plan.conflicts
+    assert [each.kind for each in plan.changes] == ["add", "delete"][: 1 + is_deleting]
+
+
+def test_a_renamed_row_of_a_plain_pet_without_its_id_is_a_conflict() -> None:
+    """A pet with a name and a status is not added again under another name in its place."""
+    plain = [Pet(id=n, name=f"Pet {name}", status="sold") for n, name in enumerate("abc", 1)]
+    rows = [{"id": pet.id, "name": pet.name, "status": pet.status} for pet in plain]
+    rows[1] |= {"id": None, "name": "Otto"}
+    (conflict,) = plan_of(plain, sheet_saying(*rows, base=base_of(plain))).conflicts
+    assert (conflict.rule, conflict.pet_id) == ("lost-id", 2)
 
 
 def plan_for(case: Case, rows: Sequence[Row]) -> Plan:

@@ -1065,10 +1065,7 @@ def _find_missing(
         [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) < 1], sheet
     )
     pairs = _pair_lost_ids(snapshot, places, adds)
-    # If the names differ, a row's place is weak evidence. It counts only if the pet would be
-    # deleted.
     order = (snapshot if base is None else base).rows["id"]
-    order = order if options.delete_missing else order[:0]
     pairs += _pair_renamed(snapshot, places, adds, sheet, order, pairs)
     conflicts = [*_iter_lost_id_conflicts(pairs)]
     if not options.delete_missing:

@@ -681,10 +681,11 @@ def find_lost_rows(
     """Return pairs of a missing pet's id and a row without an id that may be its row, with an
     edited name.
 
-    All other values of such a row are the pet's, and at least one of them is not a status. The name
-    is similar, or the row is at the pet's place among `ids`, the ids of the export in their order.
-    Without `ids` the place does not count. `missing_pets` are pets that no row names. `adds` are
-    the pets that rows would add.
+    The name is similar, all other values of the row are the pet's, and at least one of them is not
+    a status. Or the row is at the pet's place among `ids`, the ids of the export in their order:
+    then the name does not count, and half of the other values are enough, except at the end of the
+    sheet, where new rows are typed. Without `ids` the place does not count. `missing_pets` are pets
+    that no row names. `adds` are the pets that rows would add.
     """
     if not adds or not missing_pets or len(adds) * len(missing_pets) > MAX_LOST_PAIRS:
         return []
@@ -695,13 +696,23 @@ def find_lost_rows(
         record = RowRecord(run_id="", on="", source="", row=0, row_pet=pet, pet_id=pet_id)
         for row, added in adds.items():
             line = _Line(row, *slots.get(row, _NOWHERE), added)
-            stated = [unit for unit in _LOOKS if unit_content(added, unit)]
-            if not _find_support(record, line) or content(pet, stated) != content(added, stated):
-                continue
-            is_like = any(_names(record, line)) or _share_a_word(_name(record), _name(line))
-            if is_like or places.get(pet_id) == _gap(line):
+            is_there = places.get(pet_id) == _gap(line) != _NOWHERE
+            if _is_lost_row(record, line, is_there=is_there):
                 found.append((pet_id, row))
     return found
+
+
+def _is_lost_row(record: RowRecord, line: _Line, *, is_there: bool) -> bool:
+    """Return true if the row may be that of the record's pet; `is_there` if it is at its place."""
+    stated = [unit for unit in _LOOKS if unit_content(line.row_pet, unit)]
+    support = _find_support(record, line)
+    if is_there and line.below is not None:
+        agreeing = _find_agreeing_units(record, line)
+        is_plain = not any(unit_content(line.row_pet, unit) for unit in _TELLING)
+        return 2 * len(agreeing) >= len(stated) and bool(support or (agreeing and is_plain))
+    if not support or content(record.row_pet, stated) != content(line.row_pet, stated):
+        return False
+    return is_there or any(_names(record, line)) or _share_a_word(_name(record), _name(line))
 
 
 def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _Gap]]:
