@@ -150,6 +150,8 @@ class Settings:
     """
     url_from: str = ""
     """What names the address if the user does not: a file, a run, or the last sign-in."""
+    replaced_url: str = ""
+    """The address in petsync.toml, if PETSYNC_URL names another one, else ""."""
     expanded: Mapping[str, str] = field(default_factory=lambda: HiddenEnvironment({}), repr=False)
     """The values of the variables in petsync.toml, by `${NAME}`."""
 
@@ -160,6 +162,13 @@ class Settings:
         url = hide_userinfo(url)
         is_used = url in used_addresses(self.state).urls
         return replace(self, url=url, url_from=url_from, unconfirmed=not is_used)
+
+    @property
+    def address_note(self) -> str:
+        """A line about the address in petsync.toml that PETSYNC_URL replaces, "" for none."""
+        if not self.replaced_url:
+            return ""
+        return f"Store: {self.url} (from PETSYNC_URL; petsync.toml names {self.replaced_url})"
 
     def require_confirmed(self) -> None:
         """Raise SettingsError if the settings are unconfirmed."""

@@ -331,6 +331,8 @@ class Context:
         settings = read_settings(self._arguments(), environ, Path())
         if settings.url is None:
             settings = self._with_found_url(settings, find_url)
+        elif settings.address_note:
+            self.say(settings.address_note, fold=False)
         store = store_of(settings, auth=auth)
         if version := self._find_version(store):
             settings = dataclasses.replace(settings, url=store.url + version)

@@ -35,7 +35,16 @@ from petsync.config.templates import mistakes_in
 from petsync.config.values import VARIABLE
 from petsync.errors import ConfigurationError
 from petsync.profile import ServiceProfile, profile_from
-from petsync.settings import OF_THE_URL, HiddenEnvironment, Secret, find_nearest, is_same, read_file
+from petsync.settings import (
+    OF_THE_URL,
+    HiddenEnvironment,
+    Secret,
+    as_written,
+    find_nearest,
+    hide_userinfo,
+    is_same,
+    read_file,
+)
 from petsync.table.rules import merge_rules
 from petsync.trust import is_confirmed
 
@@ -142,6 +151,8 @@ class _ConfigFile(NamedTuple):
     reader: Reader
     variables: tuple[str, ...]
     """The variables that replace options at the top."""
+    replaced_url: str
+    """The address in the file, if PETSYNC_URL names another one, else ""."""
 
 
 def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _ConfigFile:
@@ -152,7 +163,9 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
     file = reader.read(ConfigurationFile, document.raw)
     own = _from_environ(reader, environ)
     is_own = bool(file.url) and is_same(file.url, own.get("url", file.url))
+    replaced_url = ""
     if environ.get("PETSYNC_URL") and not is_own:
+        replaced_url = as_written(hide_userinfo(file.url or ""), reader.in_addresses)
         # The options for signing in to the file's service do not apply to another service.
         usual = {key: TopOptions.model_fields[key].get_default() for key in OF_THE_URL}
         file = file.model_copy(update=usual)
@@ -161,7 +174,7 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
     where = Path(os.path.abspath(document.named))  # noqa: PTH100
     drafts = list(_drafts(document.raw, file, _credentials(reader, environ), where.parent, reader))
     variables = tuple(f"PETSYNC_{name.upper()}" for name in own)
-    return _ConfigFile(document, where, file, drafts, reader, variables)
+    return _ConfigFile(document, where, file, drafts, reader, variables, replaced_url)
 
 
 def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -714,6 +727,7 @@ def _build(read: _ConfigFile) -> Configuration:
         secrets=tuple(dict.fromkeys(read.reader.secrets)),
         in_addresses=HiddenEnvironment(read.reader.in_addresses),
         variables=read.variables,
+        replaced_url=read.replaced_url,
     )
 
 

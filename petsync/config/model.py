@@ -828,6 +828,12 @@ class Configuration:
     """The values of variables in services' URLs, by `${NAME}`."""
     variables: tuple[str, ...] = ()
     """The variables that replace options at the top of the file, such as `PETSYNC_STATE`."""
+    replaced_url: str = ""
+    """The address at the top of the file, if PETSYNC_URL names another one, else ""."""
+
+    def replaced_url_of(self, job: Job) -> str:
+        """Return the address in the file that PETSYNC_URL replaces for the job, "" for none."""
+        return "" if "url" in job.model_fields_set else self.replaced_url
 
 
 class JobSchedule(NamedTuple):

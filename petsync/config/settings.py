@@ -6,6 +6,7 @@ pydantic is loaded only if there is such a file.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from petsync.settings import (
     OF_THE_URL,
     HiddenEnvironment,
     Settings,
+    as_written,
     expand_variables,
     hide_userinfo,
     is_same,
@@ -44,7 +46,9 @@ def read_settings(
         return resolve(arguments, environ)
     except OSError:
         pass  # Reading the file raises a ConfigurationError for the same reason.
-    return resolve(arguments, environ, partial(_read_file, path, environ))
+    settings = resolve(arguments, environ, partial(_read_file, path, environ))
+    # An option replaces the address on purpose, a variable perhaps not.
+    return settings if arguments.get("url") is None else replace(settings, replaced_url="")
 
 
 def _read_file(
@@ -69,7 +73,12 @@ def _read_file(
             f"petsync.toml: state is {document.raw['state']!r}, outside of the file's folder",
             hint="Confirm the file (`petsync trust`), or name the folder with --state.",
         )
-    return {**found, "expanded": HiddenEnvironment(reader.shown)}
+    replaced = own if own is not None and not is_same(own, explicit.get("url", own)) else ""
+    return {
+        **found,
+        "replaced_url": as_written(replaced, reader.shown),
+        "expanded": HiddenEnvironment(reader.shown),
+    }
 
 
 def _own_url(raw: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:

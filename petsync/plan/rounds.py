@@ -115,6 +115,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """True for a dry run, which makes no changes."""
     store: str = ""
     """The service's address."""
+    replaced_url: str = ""
+    """The address in petsync.toml, if PETSYNC_URL names another one, else ""."""
     source: str = ""
     """The sheet's file."""
     started: str

@@ -240,6 +240,7 @@ class RoundContext:
             mode=job.mode,
             dry_run=owner.dry_run,
             store=job.url,
+            replaced_url=owner.config.replaced_url_of(job),
             source=source,
             started=now.isoformat(timespec="microseconds"),
         )

@@ -60,6 +60,7 @@ __all__ = [
     "reason",
     "side_facts",
     "status_badge",
+    "store_facts",
     "subject_of",
 ]
 
@@ -231,6 +232,8 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
     yield "mode", f"{mode} (dry run)" if round_.dry_run else mode
     if round_.store:
         yield "store", f"{make_visible(round_.store)}{_size(round_.pets, 'pet')}"
+    if round_.replaced_url:
+        yield "PETSYNC_URL", _describe_replaced_url(round_)
     if round_.source:
         yield "sheet", f"{make_visible(round_.source)}{_size(round_.rows, 'row')}"
     yield "started", f"{format_timestamp(round_.started)}, took {duration(round_.seconds)}"
@@ -239,6 +242,24 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
     if round_.backup:
         yield "backup", f"{make_visible(round_.backup)}, the sheet before the round"
     yield "round", make_visible(round_.id)
+
+
+def _describe_replaced_url(round_: Round) -> str:
+    return f"replaces {make_visible(round_.replaced_url)}"
+
+
+def store_facts(rounds: Iterable[Round]) -> Iterator[tuple[str, str]]:
+    """Yield the addresses of the rounds' stores, each once, with the jobs if they differ."""
+    by_store: dict[tuple[str, str], list[Round]] = {}
+    for each in rounds:
+        if each.store:
+            by_store.setdefault((each.store, each.replaced_url), []).append(each)
+    for (store, replaced), own in by_store.items():
+        names = ", ".join(dict.fromkeys(each.job for each in own))
+        jobs = f" ({make_visible(names)})" if len(by_store) > 1 else ""
+        yield "store", f"{make_visible(store)}{jobs}"
+        if replaced:
+            yield "PETSYNC_URL", _describe_replaced_url(own[0])
 
 
 def _size(total: int, noun: str) -> str:

@@ -192,3 +192,26 @@ def test_a_round_that_is_ended_from_outside_is_finished(
         assert second["status"] == "in-sync"
         names = sorted(pet.name or "" for pet in box.pets())
         assert names == sorted(pet.name or "" for pet in [*pets, *new])
+
+
+def test_a_variable_that_replaces_the_address_in_the_file_is_named(
+    shell: Shell, config: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each report names the store, and where PETSYNC_URL replaces the address in petsync.toml, a
+    line names both; without the variable, or with the same address, there is no such line.
+    """
+    page = config.with_name("round.html")
+    text = config.read_text("utf-8")
+    done = shell("reconcile", "--dry-run", "--report", page)
+    assert f"  store  {box.url}\n" in done.out
+    assert "PETSYNC_URL" not in done.out + done.err + page.read_text("utf-8")
+    monkeypatch.setenv("PETSYNC_URL", box.url)
+    assert "PETSYNC_URL" not in shell("reconcile", "--dry-run").out
+    assert "PETSYNC_URL" not in shell("plan", "catalogue.csv").err
+    config.write_text(text.replace(box.url, "https://other.example/v2"), "utf-8")
+    done = shell("reconcile", "--dry-run", "--report", page)
+    assert "PETSYNC_URL  replaces https://other.example/v2\n" in done.out
+    assert "replaces https://other.example/v2" in page.read_text("utf-8")
+    planned = shell("plan", "catalogue.csv")
+    line = f"Store: {box.url} (from PETSYNC_URL; petsync.toml names https://other.example/v2)\n"
+    assert planned.err.startswith(line)

@@ -52,6 +52,7 @@ from petsync.report.round import (
     reason,
     side_facts,
     status_badge,
+    store_facts,
 )
 from petsync.report.views.run import outcome_kind, outcome_record
 from petsync.report.words import (
@@ -133,7 +134,8 @@ def rounds_page_view(rounds: Sequence[RoundReport]) -> Document:
         Details(each.round.name, list(_page_blocks(each)), badge=status_badge(each.round))
         for each in rounds
     ]
-    return Document("", [Table(_OVERVIEW_COLUMNS, rows, "grid"), *parts])
+    stores = Facts(list(store_facts(each.round for each in rounds)))
+    return Document("", [Table(_OVERVIEW_COLUMNS, rows, "grid"), stores, *parts])
 
 
 def past_rounds_view(rounds: Sequence[Round], *, limit: int | None = 20) -> Document:
@@ -218,6 +220,7 @@ def _rounds_blocks(rounds: Sequence[RoundReport], limit: int | None) -> Iterator
         yield Summary(_NO_ROUNDS)
         return
     yield _table([round_report.round for round_report in rounds], "", has_start=False)
+    yield Facts(list(store_facts(each.round for each in rounds)))
     for round_report in rounds:
         round_ = round_report.round
         if not round_.is_well or round_report.open:
