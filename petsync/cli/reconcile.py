@@ -448,7 +448,8 @@ def reconcile_command(
     _show(context, rounds, _MAX_SHOWN if limit is None else limit or None)
     if page is not None:
         context.say(f"Saved {page}.")
-    if dry_run and rounds.exit_code == PENDING:
+    is_stopped = any(each.round.status == "interrupted" for each in rounds)
+    if (dry_run and rounds.exit_code == PENDING) or is_stopped:
         context.suggest(
             "reconcile", *([config] if is_named else []), repeat=["job", "env_file"], url=True
         )

@@ -150,6 +150,8 @@ _KIND_OF_STATUS: Mapping[Status, Kind] = {
     "failed-rows": "failed",
 }
 """The kind of difference that causes a status."""
+_STOPPED: Sequence[Status] = ("error", "interrupted")
+"""Statuses of rounds that may have ended before all planned changes were made."""
 _RETRY_STATUSES: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
 """Statuses that another try may fix."""
 _CHECK_CURE = "The job has the mode check: only another job, or a person, can resolve differences."
@@ -209,10 +211,22 @@ def _describe_end(round_: Round) -> str:
         "waiting": "the plan is over its limits, and nothing is done until it is released",
         "refused": "nothing is done, and the plan cannot be released",
         "locked": "another round or run was active, so nothing was done",
-        "interrupted": "it was interrupted, and the next round finishes what it started",
+        "interrupted": f"{_describe_rest(round_)}the next round finishes what it started",
         "error": "the round ended with an error",
     }
     return texts[round_.status]
+
+
+def _describe_rest(round_: Round) -> str:
+    """Describe what a round that was interrupted did and did not send, as the start of a clause."""
+    total = round_.to_store.total
+    if not total or round_.backup or round_.applied >= total:
+        return "it was interrupted, and "
+    rest = number(total - round_.applied)
+    return (
+        f"{number(round_.applied)} of {count(total, 'change')} for the store "
+        f"{'was' if round_.applied == 1 else 'were'} made, {rest} not yet; "
+    )
 
 
 def _except_notes(notes: int) -> str:
@@ -274,9 +288,19 @@ def format_counts(counts: Counts) -> str:
 
 
 def format_planned(round_: Round, counts: Counts) -> str:
-    """Format the counts of one side, in brackets if the round applied nothing; "0" for a check."""
+    """Format the planned counts of one side, in brackets if the round applied none of them; "0" for
+    a check. If the round was stopped before it wrote the sheet, the number of applied changes of
+    the store is before them: `7 of +30`.
+    """
     text = format_counts(Counts() if round_.mode == "check" else counts)
-    return text if text == "0" or round_.applied else f"({text})"
+    if text == "0":
+        return text
+    if round_.status in _STOPPED and not round_.backup:
+        applied = round_.applied if counts is round_.to_store else 0
+        if applied:
+            return text if applied >= counts.total else f"{number(applied)} of {text}"
+        return f"({text})"
+    return text if round_.applied else f"({text})"
 
 
 def side_facts(round_: Round) -> Iterator[tuple[str, str]]:

@@ -185,6 +185,12 @@ def test_a_round_that_is_ended_from_outside_is_finished(
         running.signal(sign)
         assert running.wait(120) == code, running.output()
         assert len(box.pets()) < 16
+        if code == 7:
+            text = " ".join(running.output().split())
+            made = len(box.pets()) - 4
+            assert f"{made} of 12 changes for the store were made, {12 - made} not yet" in text
+            assert f" catalogue {made} of +12 " in text
+            assert "Next: petsync reconcile" in text
         box.break_with(None)
         done = shell("reconcile", "--json")
         first, second = (each["round"] for each in done.json["rounds"])
