@@ -179,6 +179,8 @@ _KEYS = (
     (r"--max-failures, in Python ", ""),
 )
 """Patterns of command-line options in messages, and the configuration's text for each."""
+_JOURNAL = "the journal "
+"""The start of the reason of a run that stopped because its journal cannot be written."""
 _FAULT = "This is probably a bug in petsync. Please report it; the log has the traceback."
 
 
@@ -289,11 +291,14 @@ class RoundContext:
         self.ends("error", f"unexpected: {type(error).__name__}: {reason}", _FAULT)
 
     def _stop(self, error: InterruptedRunError) -> None:
+        status: Status = "interrupted"
         if isinstance(error.report, Report):
             self.note_report(error.report)
             self.is_ended = error.report.stopped.startswith("interrupted")
+            # A person has to free the disk, so this must not look like a stop that settles itself.
+            status = "error" if error.report.stopped.startswith(_JOURNAL) else status
         hint = f"The next round continues. {error.hint}".strip()
-        self.ends("interrupted", error.message, hint)
+        self.ends(status, error.message, hint)
 
     def note_plan(self, plan: Plan | None, inbound: Inbound | None) -> None:
         """Note the changes planned for the store and for the sheet."""

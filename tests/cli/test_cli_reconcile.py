@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -12,6 +16,7 @@ from crash.running import Nursery
 
 import petsync as ps
 from petsync.cli.context import complete_jobs, runs
+from petsync.config.tools import _SETTLED
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -221,3 +226,34 @@ def test_a_variable_that_replaces_the_address_in_the_file_is_named(
     planned = shell("plan", "catalogue.csv")
     line = f"Store: {box.url} (from PETSYNC_URL; petsync.toml names https://other.example/v2)\n"
     assert planned.err.startswith(line)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits are POSIX's")
+def test_a_round_on_a_full_disk_fails_its_unit(tmp_path: Path, monkeypatch: Any) -> None:
+    """A round whose journal cannot be written ends with code 1, which the unit of `petsync
+    schedule` does not count as a success, and shows what was sent and what was not.
+    """
+    import resource
+
+    monkeypatch.chdir(tmp_path)
+    rows = [f",Neu {number},sold\n" for number in range(300)]
+    (tmp_path / "catalogue.csv").write_text("id,name,status\n" + "".join(rows), "utf-8")
+    with Sandbox(auth=False) as box:
+        (tmp_path / "petsync.toml").write_text(
+            f'url = "{box.url}"\n[jobs.catalogue]\nmode = "push"\nsheet = "catalogue.csv"\n',
+            "utf-8",
+        )
+        limits = (300_000, 300_000)
+        done = subprocess.run(
+            [sys.executable, "-m", "petsync", "reconcile"],
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits),
+        )
+        made = len(box.pets())
+    assert 0 < made < 300
+    assert done.returncode == 1, done.stderr
+    assert f"{made} of +300" in done.stdout
+    assert "cannot be written" in done.stderr
+    assert "1" not in _SETTLED.split()
