@@ -10,6 +10,7 @@ from openpyxl import load_workbook
 from scenarios import DOGS, PETS, Scenario, changed, kinds
 
 import petsync as ps
+from petsync.models import Tag
 from petsync.plan.guard import Guard, Limit
 from petsync.reconcile.round import reconcile_jobs
 from petsync.reconcile.state import BaseFile, History, StatePaths, digest_of
@@ -58,6 +59,26 @@ def test_the_sheet_leads(scenario: Scenario) -> None:
     assert (report.round.status, report.round.applied, report.round.drift) == ("done", 4, 4)
     assert scenario.store_pets() == scenario.sheet_pets()
     assert scenario.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("adds", [2, 30])
+def test_a_dry_run_shows_changes_before_adds(scenario: Scenario, adds: int) -> None:
+    """The first differences are changes and deletes. The tags of a few are shown whole; of many
+    changes, the part with the difference.
+    """
+    tags = [Tag(None, f"tag number {number}") for number in range(12)]
+    scenario.box.put(changed(PETS, 1, tags=tuple(tags))[0])
+    new = [ps.Pet(name=f"Neu {number}", status="sold") for number in range(adds)]
+    edited = changed(PETS, 1, tags=(*tags[:10], Tag(None, "last")))
+    scenario.write([*new, *edited])
+    report = scenario.run(dry_run=True)
+    first, *rest = (each for each in report.open if each.kind == "drift")
+    assert all("is to be added" in each.problem for each in rest)
+    assert len(rest) == adds
+    is_whole = "'tag number 0; tag number 1; " in first.problem
+    assert is_whole is (adds < 20)
+    assert "tag number 9; last'" in first.problem
+    assert "-> " in first.problem
 
 
 def test_rows_that_are_taken_out_delete_only_when_asked(scenario: Scenario) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -768,7 +769,11 @@ _CURES = {
 """How to resolve a conflict in a job's sheet, if that differs from the advice for a manual plan."""
 
 _LONGEST = 60
-"""The maximum number of characters of a value in a message."""
+"""The maximum number of characters of a value in a message, if there are many changes."""
+_SAME = 20
+"""The maximum number of equal characters before the difference of two long values."""
+_CHANGE_ORDER = {"update": 0, "delete": 1, "add": 2}
+"""The order of the kinds of changes: adds come last, because they are often many."""
 _TAKES = {
     "add": "is in the store, and is to get a row",
     "delete": "is no longer in the store, and its row is to be removed",
@@ -877,7 +882,8 @@ class Differences:
             )
 
     def _changes(self) -> Iterator[Difference]:
-        for change in () if self.job.mode == "pull" else self.comparison.plan.changes:
+        changes = () if self.job.mode == "pull" else self.comparison.plan.changes
+        for change in sorted(changes, key=lambda each: _CHANGE_ORDER[each.kind]):
             result = self.results.get((change.row, change.pet_id))
             if result is None:
                 yield _of_change(change, self.pending, self._describe_change(change))
@@ -1026,20 +1032,27 @@ class Differences:
         row_pet = build_pet(line.values)
         texts = [(c, cell(pet, c), cell(row_pet, c)) for c in fields if c in line.values]
         other = [each for each in texts if each[1] != each[2]]
-        text = "; ".join(_describe_difference(*each) for each in other or texts)
+        text = "; ".join(
+            _describe_difference(column, *self._shorten(store, own))
+            for column, store, own in other or texts
+        )
         return text if self.job.mode == "check" else f"{text}; neither side is changed"
 
     def _describe_take(self, change: SheetChange) -> str:
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
-            moves = "; ".join(_find_moved(name, *texts) for name, texts in change.values.items())
+            values = change.values.items()
+            moves = "; ".join(_find_moved(name, *self._shorten(*texts)) for name, texts in values)
             return f"{moves} (as in the store)"
+        shown = {
+            name: (old, *self._shorten(old, new)) for name, (old, new) in change.values.items()
+        }
         losses = (
-            f"{name}: {_short(old)} is replaced by {_short(new)}"
+            f"{name}: {before} is replaced by {after}"
             if old
-            else f"{name}: the empty cell gets {_short(new)}"
-            for name, (old, new) in change.values.items()
+            else f"{name}: the empty cell gets {after}"
+            for name, (old, before, after) in shown.items()
         )
         return f"{'; '.join(losses)} (the store leads)"
 
@@ -1048,7 +1061,9 @@ class Differences:
         is_check = self.job.mode == "check"
         if change.kind == "update" and change.before is not None and change.after is not None:
             pets = (change.before, change.after)
-            texts = [(name, *(cell(pet, name) for pet in pets)) for name in change.fields]
+            texts = [
+                (name, *self._shorten(*(cell(pet, name) for pet in pets))) for name in change.fields
+            ]
             say = _describe_difference if is_check else _find_moved
             return "; ".join(say(*each) for each in texts)
         if is_check and change.kind in _CHECKED:
@@ -1056,6 +1071,25 @@ class Differences:
         ids = change.kind == "add" and change.pet_id is None and self._is_merged
         action = f"is to be {_VERBS[change.kind]} in the store"
         return self._in_mode(f"{action}, and its row gets the id" if ids else action)
+
+    def _shorten(self, one: str, other: str) -> tuple[str, str]:
+        """Return both values in quotes; of long ones, the part with the difference, unless there
+        are only a few changes.
+        """
+        texts = [text.replace("\n", " | ") for text in (one, other)]
+        if max(map(len, texts)) <= _LONGEST or self._has_few:
+            return repr(texts[0]), repr(texts[1])
+        pairs = zip(*texts, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        start = max(0, same - _SAME)
+        first, second = (repr(_cut(text, start)) for text in texts)
+        return first, second
+
+    @property
+    def _has_few(self) -> bool:
+        inbound = self.comparison.inbound
+        total = len(self.comparison.plan.changes)
+        return total + (0 if inbound is None else len(inbound.changes)) <= _LISTED
 
     def _in_mode(self, action: str) -> str:
         return action.replace("is to ", "would ") if self.is_refused else action
@@ -1110,13 +1144,14 @@ def _of_change(
 
 
 def _find_moved(column: str, before: str, after: str) -> str:
-    return f"{column}: {_short(before)} -> {_short(after)}"
+    return f"{column}: {before} -> {after}"
 
 
 def _describe_difference(column: str, store: str, sheet: str) -> str:
-    return f"{column}: {_short(sheet)} in the sheet, {_short(store)} in the store"
+    return f"{column}: {sheet} in the sheet, {store} in the store"
 
 
-def _short(text: str) -> str:
-    text = text.replace("\n", " | ")
-    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+def _cut(text: str, start: int) -> str:
+    """Return the text from `start`, at most `_LONGEST` characters of it."""
+    rest = f"...{text[start:]}" if start else text
+    return rest if len(rest) <= _LONGEST else f"{rest[: _LONGEST - 3]}..."
