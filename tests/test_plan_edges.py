@@ -329,3 +329,18 @@ def test_a_text_read_in_a_wrong_encoding_replaces_no_text_of_the_store(tmp_path:
     assert [change.kind for change in plan.changes] == ["add"]
     (note,) = [note for note in plan.notes if "wrong encoding" in note]
     assert "line 5, column 2 'Ã–rni'" in note
+
+
+def test_new_tags_are_pointed_out() -> None:
+    """A note names the tags that no pet has yet, and asks for a similar one; a tag with a number,
+    and one of a row in conflict, has no note.
+    """
+    store = [replace(REX, tags=(Tag(1, "friendly"),)), Pet(id=2, name="Tom", status="sold")]
+    tags = [[Tag(None, "freindly"), Tag(None, "friendly")], [Tag(None, "vip"), Tag(7, "own")]]
+    rows = [{"id": n, "tags": each} for n, each in enumerate(tags, 1)]
+    held = {"id": 2, "name": "Tom", "status": "sold", "tags": [Tag(None, "held")], "action": "add"}
+    notes = plan_of(store, sheet_saying(*rows, held)).notes
+    assert [each for each in notes if "new tag" in each] == [
+        "Pets!B2: new tag 'freindly', which no pet of the store has. Did you mean 'friendly'?",
+        "new tag, which no pet of the store has yet: 'vip' (Pets!B3).",
+    ]

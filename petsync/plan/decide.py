@@ -368,6 +368,9 @@ class Decisions:
         """Yield a sentence on each thing that the user should check."""
         known = self.vocabulary.categories if self.remarks.categories else ()
         yield from self.remarks.notes(self.sheet.address, known)
+        if self.remarks.tags:
+            tags = {tag.name for tag in self.vocabulary.used_tags if tag.name}
+            yield from self.remarks.iter_tag_notes(self.sheet.address, sorted(tags))
         yield from self.remarks.iter_owner_notes(self._options.owners, self.sheet.address)
 
     def _ignored_without_id(self) -> list[str]:
@@ -1060,12 +1063,16 @@ class Decisions:
             has_number = new.category is not None and known_id(new.category.id) is not None
             if not has_number and self._is_new(row.values.get("category")):
                 self._check_coverage("category", normalize(row.values.get("category")), pet_id)
-        if "tags" not in fields:
-            return
+        if "tags" in fields:
+            self._check_tags(row, current, new, pet_id)
+
+    def _check_tags(self, row: Row, current: Pet | None, new: Pet, pet_id: int | None) -> None:
+        """Raise _RowConflict for a new tag without a number as `_check_spelling` does, and note the
+        other new ones.
+        """
         new_tags = [tag for tag in new.tags if known_id(tag.id) is None]
-        if not new_tags:
-            return
         had = {normalize(tag.name) for tag in current.tags} if current is not None else set()
+        unused: list[str] = []
         for tag in new_tags:
             name = normalize(tag.name)
             if name in had:
@@ -1079,6 +1086,9 @@ class Decisions:
                 raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
                 self._check_coverage("tag", name, pet_id)
+                unused.append(name)
+        for name in unused:
+            self.remarks.tags.setdefault(name, []).append(row.number)
 
     def _check_coverage(self, what: str, name: str, pet_id: int | None) -> None:
         """Raise _RowConflict if pets that were not listed may have the category or tag."""

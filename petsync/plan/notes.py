@@ -15,13 +15,15 @@ __all__ = ["Remarks", "first_items", "is_converted"]
 
 
 _SHOWN = 5
+_MAX_PAIRS = 100_000
+"""The maximum number of pairs of new and known tags to compare."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Remarks:
     """Rows with remarks, collected while the plan decides what to do with each row.
 
-    The keys, except those of `categories`, and the items of lists are row numbers.
+    The keys, except those of `categories` and `tags`, and the items of lists are row numbers.
     """
 
     older: list[int] = field(default_factory=list)
@@ -48,6 +50,8 @@ class Remarks:
     """Rows in places where an earlier run found other rows."""
     uploaded: list[int] = field(default_factory=list)
     """Rows that lack photos added by uploads. These photos stay."""
+    tags: dict[str, list[int]] = field(default_factory=dict)
+    """New tags, each with the rows that name it."""
     categories: dict[str, list[int]] = field(default_factory=dict)
     """For each category that the store lacks, by name: the rows that name it."""
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -70,10 +74,8 @@ class Remarks:
         contradictory or new categories.
         """
         self.by_name = [row for row in self.by_name if row not in rows]
-        rest = {
-            name: [row for row in own if row not in rows] for name, own in self.categories.items()
-        }
-        self.categories = {name: own for name, own in rest.items() if own}
+        self.categories = _without_rows(self.categories, rows)
+        self.tags = _without_rows(self.tags, rows)
         for texts in self.overwritten.values():
             for row in texts.keys() & rows:
                 del texts[row]
@@ -218,14 +220,49 @@ class Remarks:
                 "the export, and their rows are not edited: nothing happens."
             )
 
+    def iter_tag_notes(
+        self, address: Callable[[int, str], str], known: Sequence[str]
+    ) -> Iterator[str]:
+        """Yield a note on each new tag that is similar to one of the `known` tags, which the store
+        uses, and one on all other new tags.
+        """
+        others = []
+        is_short = len(known) * len(self.tags) <= _MAX_PAIRS
+        for name, rows in sorted(self.tags.items()):
+            where = _at(rows, address, "tags")
+            near = _find_near(name, known) if is_short else ""
+            if near:
+                yield (
+                    f"{where}: new tag {name!r}, which no pet of the store has. Did you mean "
+                    f"{near!r}?"
+                )
+            else:
+                others.append(f"{name!r} ({where})")
+        if others:
+            tags = "new tag" if len(others) == 1 else f"{len(others):,} new tags"
+            yield f"{tags}, which no pet of the store has yet: {first_items(others)}."
+
     def _note_new_category(
         self, name: str, address: Callable[[int, str], str], known: Sequence[str]
     ) -> str:
-        folded = {each.casefold(): each for each in known}
-        near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75)
-        hint = f" Write {folded[near[0]]!r} if you mean that." if near else ""
+        near = _find_near(name, known)
+        hint = f" Write {near!r} if you mean that." if near else ""
         where = _at(self.categories[name], address, "category")
         return f"{where}: the store has no category {name!r} yet; it is created.{hint}"
+
+
+def _find_near(name: str, known: Sequence[str]) -> str:
+    """Return the most similar of the known texts, "" if none is similar."""
+    folded = {each.casefold(): each for each in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75)
+    return folded[near[0]] if near else ""
+
+
+def _without_rows(
+    names: Mapping[str, Sequence[int]], rows: Collection[int | None]
+) -> dict[str, list[int]]:
+    rest = {name: [row for row in own if row not in rows] for name, own in names.items()}
+    return {name: own for name, own in rest.items() if own}
 
 
 def is_converted(old: str | None, new: str | None) -> bool:
