@@ -14,6 +14,8 @@ from petsync.models import MAX_ID, MIN_ID, Category, Pet, Tag
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.match import positions
 from petsync.plan.plan import Plan
+from petsync.report.text import plain_text
+from petsync.report.views.plan import plan_view
 from petsync.sheets import read_sheet, write_sheet
 from petsync.table.frame import FEW, frame_from_pets, integers
 
@@ -344,3 +346,20 @@ def test_new_tags_are_pointed_out() -> None:
         "Pets!B2: new tag 'freindly', which no pet of the store has. Did you mean 'friendly'?",
         "new tag, which no pet of the store has yet: 'vip' (Pets!B3).",
     ]
+
+
+def test_a_misspelt_header_is_counted_in_the_summary(tmp_path: Path) -> None:
+    """The first line of a plan counts the columns with a misspelt header as warnings, also if the
+    rest is in sync, and a warning is shown once.
+    """
+    sheet = tmp_path / "pets.csv"
+    for name, start in (
+        ("Rex", "In sync: the one row agrees with the store. 1 warning."),
+        ("Max", "Plan: 0"),
+    ):
+        sheet.write_text(f"id,name,statsu\n1,{name},sold\n", "utf-8")
+        text = plain_text(plan_view(plan_of([REX], read_sheet(sheet))))
+        assert text.startswith(start)
+        assert "1 warning" in text.splitlines()[0]
+        assert text.count("is not used") == 1
+        assert "1 note" not in text

@@ -2018,6 +2018,7 @@ def _build_plan(
         verdict=Verdict(tuple(refuse_changed_sentinels(watched, base))),
         corrections=sheet.corrections,
         shifted=tuple(moved),
+        warnings=(*_iter_header_warnings(sheet),) or msgspec.UNSET,
         source_rows=_select_source_rows(sheet, decided, decisions.remarks.recognised),
     )
     return plan.with_verdict(), missing_pets
@@ -2223,9 +2224,7 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     whole column is ignored.
     """
     warnings = [finding for finding in sheet.problems if finding.severity == "warning"]
-    headers = [finding for finding in warnings if finding.rule.startswith("header")]
-    for finding in headers:
-        yield f"{finding.address}: {finding.value!r}: {finding.problem} {finding.suggestion}"
+    yield from _iter_header_warnings(sheet)
     damaged = [f"{w.address} {w.value!r}" for w in warnings if w.rule == "damaged-characters"]
     if damaged:
         yield (
@@ -2246,6 +2245,12 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     if sheet.unlisted:
         rows = count(sheet.unlisted, "further row")
         yield f"Not listed: the warnings of {rows} in agreement with the store."
+
+
+def _iter_header_warnings(sheet: Sheet) -> Iterator[str]:
+    for finding in sheet.problems:
+        if finding.severity == "warning" and finding.rule.startswith("header"):
+            yield f"{finding.address}: {finding.value!r}: {finding.problem} {finding.suggestion}"
 
 
 _WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")

@@ -1066,6 +1066,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The cells that were read with a user's correction instead of the file's value."""
     shifted: tuple[Column, ...] = ()
     """The columns that seem to be sorted or shifted apart from the other columns."""
+    warnings: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Those of the notes that warn of columns whose misspelt header keeps them from being used;
+    unset if there are none.
+    """
     source_rows: Mapping[int, SourceRow] | msgspec.UnsetType = msgspec.UNSET
     """Where the rows of a workbook of failed rows are from, by row number; unset for any other
     sheet.

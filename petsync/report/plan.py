@@ -322,6 +322,8 @@ def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:
         failed = first(list(words.iter_unanswered(plan)), limit)
         lines = [words.sentences(words.capital(problem), then) for problem, then in failed.shown]
         yield Alert(words.UNANSWERED_TITLE, lines, more=failed.more)
+    if plan.warnings:
+        yield Alert(words.capital(words.count_warnings(plan)), plan.warnings)
     if len(plan.uncovered) > 1:
         yield Alert(words.UNCOVERED_TITLE, plan.uncovered)
     elif plan.uncovered:

@@ -60,6 +60,7 @@ __all__ = [
     "count",
     "count_beyond",
     "count_left",
+    "count_warnings",
     "describe_applied",
     "describe_cause",
     "describe_clashes",
@@ -887,7 +888,8 @@ def report_facts(report: Report) -> Iterator[tuple[str, str]]:
 def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
     """Summarize the plan in one sentence. `counts` are the numbers of changes by kind."""
     if plan.in_sync:
-        return _describe_in_sync(plan)
+        warned = f" {capital(count_warnings(plan))}." if plan.warnings else ""
+        return f"{_describe_in_sync(plan)}{warned}"
     still_open = len(plan.open_conflicts)
     decided_count = len(plan.conflicts) - still_open
     others = ", ".join(
@@ -896,6 +898,7 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
             *([f"{count(decided_count, 'conflict')} that the sheet wins"] if decided_count else []),
             *([format_need_fixing(len(plan.blocked))] if plan.blocked else []),
             *([f"{number(plan.left_out)} left out"] if plan.left_out else []),
+            *([count_warnings(plan)] if plan.warnings else []),
             *_describe_unchanged(plan),
         ]
     )
@@ -982,6 +985,11 @@ def _outcomes_sent_in_part(report: Report) -> Iterator[Outcome]:
 def _note_applied(rows: int) -> str:
     whose = "1 row's" if rows == 1 else f"{number(rows)} rows'"
     return f" (of these, {whose} other edits were applied)" if rows else ""
+
+
+def count_warnings(plan: Plan) -> str:
+    """Return the number of the plan's warnings: `1 warning`."""
+    return count(len(plan.warnings or ()), "warning")
 
 
 def _describe_in_sync(plan: Plan) -> str:

@@ -158,8 +158,11 @@ def _part(
 
 
 def _notes(plan: Plan) -> Sequence[str]:
-    """Return the plan's notes, without the note about a release, which `plan_alerts` shows."""
-    return plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
+    """Return the plan's notes, without the note about a release and the warnings, which
+    `plan_alerts` shows.
+    """
+    notes = plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
+    return tuple(note for note in notes if note not in (plan.warnings or ()))
 
 
 def _notes_part(
