@@ -216,7 +216,7 @@ def test_every_limit_at_once() -> None:
     """A verdict lists exceeded limits of adds, updates, deletes and sentinels together."""
     rows: list[dict[str, Any]] = [{"id": n, "name": "x"} for n in range(1, 12)]
     rows += [{"id": n, "action": "delete"} for n in (12, 13)]
-    rows += [{"name": "n", "status": "sold"}] * 3
+    rows += [{"name": "n", "status": "sold", "action": "add-another"}] * 3
     tight = Guard(max_add=Limit(2, is_share=False), max_update=Limit(0.0), sentinels=(99, 5))
     plan = plan_of(shop(13), sheet_saying(*rows), guard=tight)
     assert limits(plan) == ["add", "update", "delete", "sentinel", "sentinel"]

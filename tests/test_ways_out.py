@@ -273,7 +273,6 @@ CASES = {
         for what, pet, rows in (
             ("no tags", CID, [A, B, without_id(CID, name="Otto"), D]),
             ("and status", BEN, [A, without_id(BEN, name="Otto", status="sold"), C, D]),
-            ("at the end", DOT, [A, B, C, without_id(DOT, name="Otto")]),
         )
     },
     "lost id, and deletes": Case(

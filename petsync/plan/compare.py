@@ -1066,7 +1066,9 @@ def _find_missing(
     )
     pairs = _pair_lost_ids(snapshot, places, adds)
     order = (snapshot if base is None else base).rows["id"]
-    pairs += _pair_renamed(snapshot, places, adds, sheet, order, pairs)
+    pairs += _pair_renamed(
+        snapshot, places, adds, sheet, order, pairs, is_deleted=options.delete_missing
+    )
     conflicts = [*_iter_lost_id_conflicts(pairs)]
     if not options.delete_missing:
         notes = [*_note_left_alone(len(places) + snapshot.unnamed), *never]
@@ -1245,6 +1247,8 @@ def _pair_renamed(
     sheet: Sheet,
     order: pd.Series[Any],
     known: Sequence[tuple[Pet, Add]],
+    *,
+    is_deleted: bool,
 ) -> list[tuple[Pet, Add]]:
     """Return pairs of a pet in no row and an add that may be meant for it under another name. The
     `known` pairs are omitted.
@@ -1257,7 +1261,9 @@ def _pair_renamed(
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
         (pets[pet_id], by_row[row])
-        for pet_id, row in find_lost_rows(sheet, row_pets, pets, order.tolist())
+        for pet_id, row in find_lost_rows(
+            sheet, row_pets, pets, order.tolist(), is_deleted=is_deleted
+        )
         if (pet_id, row) not in pairs
     ]
 

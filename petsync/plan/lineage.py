@@ -677,6 +677,8 @@ def find_lost_rows(
     adds: Mapping[int, Pet],
     missing_pets: Mapping[int, Pet],
     ids: Sequence[int],
+    *,
+    is_deleted: bool,
 ) -> list[tuple[int, int]]:
     """Return pairs of a missing pet's id and a row without an id that may be its row, with an
     edited name.
@@ -697,6 +699,8 @@ def find_lost_rows(
         for row, added in adds.items():
             line = _Line(row, *slots.get(row, _NOWHERE), added)
             is_there = places.get(pet_id) == _gap(line) != _NOWHERE
+            # New rows are typed at the end: this place counts only if the pet would be deleted.
+            is_there &= is_deleted or line.below is not None
             if _is_lost_row(record, line, is_there=is_there):
                 found.append((pet_id, row))
     return found
