@@ -966,7 +966,7 @@ class Decisions:
 
     def _looks(self, row: Row) -> Hashable:
         """Return the content of the pet that the row would add."""
-        values = _without_units(row.values, self._find_withheld(row))
+        values = without_units(row.values, self._find_withheld(row))
         return content(merge_row(Pet(), values, self.vocabulary))
 
     def _check_twins(self, row: Row, alike: Sequence[int], looks: Hashable) -> None:
