@@ -541,6 +541,34 @@ def test_new_pets_under_ids_of_the_sheet_are_added() -> None:
     assert len(plan_of(pets, sheet_saying(status_alone)).adds) == 1
 
 
+@pytest.mark.parametrize("way", ["unknown id", "no ids", "since the export"])
+def test_the_pet_that_a_row_looks_like_is_found_among_many_namesakes(way: str) -> None:
+    """A new row that looks like the last of 300 pets of one name is a conflict that names it."""
+    pets = [
+        Pet(
+            id=n,
+            name="Rex",
+            status="sold",
+            category=Category(1, "Dogs"),
+            tags=(Tag(n, f"tag {n}"),),
+            photo_urls=(f"https://shop.example/{n}.jpg",),
+        )
+        for n in range(1, 301)
+    ]
+    row: dict[str, Any] = {"name": "Rex", "status": "pending", "category": "Dogs"}
+    row["tags"] = [Tag(None, "tag 300")]
+    row["photo_urls"] = ["https://shop.example/new.jpg"]
+    rows = [row]
+    more: dict[str, Any] = {}
+    if way == "unknown id":
+        row |= {"id": 900, "status": "sold", "photo_urls": None}
+    elif way == "since the export":
+        rows.append({"id": 1, "name": "Rex"})
+        more["base"] = base_of(pets[:1])
+    (conflict,) = plan_of(pets, sheet_saying(*rows, **more)).conflicts
+    assert (conflict.row, conflict.rule, conflict.pet_id) == (2, "looks-alike", 300)
+
+
 @pytest.mark.parametrize("edit", [str.upper, str.title, "{} x".format])
 def test_a_copy_of_the_catalogue_with_other_names_is_not_added(edit: Callable[[str], str]) -> None:
     """In a copy without ids in which most rows look like pets, renamed rows are conflicts too; new

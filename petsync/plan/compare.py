@@ -45,6 +45,7 @@ from petsync.plan.fields import (
     key,
     normalize,
     photo_keys,
+    unit_content,
     unit_key,
 )
 from petsync.plan.guard import NO_GUARD, Guard, Verdict
@@ -113,7 +114,7 @@ _COMPARED: tuple[Unit, ...] = ("status", "category", "tags", "photo_urls")
 _NEAR = 10
 """The maximum number of pets to compare with a row of the same name."""
 _MAX_COMPARED = 100
-"""The maximum number of pets with which an add is compared."""
+"""The maximum number of pets with which an add is compared: those that agree with it most."""
 _MIN_EXCHANGED = 2
 """The minimum number of rows that count as evidence. A single row may be intended; ids are
 exchanged in pairs.
@@ -433,11 +434,10 @@ def _find_lookalikes(
     by_name, by_photos = _index_pets(pets, adds)
     conflicts: dict[int | None, Conflict] = {}
     for add in adds:
-        near = [
-            *by_name.get(normalize(add.after.name), ()),
-            *(by_photos.get(photo_keys(add.after.photo_urls), ()) if add.after.photo_urls else ()),
-        ]
-        pairs = [(pet, _find_agreeing_columns(add.after, pet)) for pet in near[:_MAX_COMPARED]]
+        near = by_name.find_near(normalize(add.after.name), add.after)
+        if add.after.photo_urls:
+            near = [*near, *by_photos.find_near(photo_keys(add.after.photo_urls), add.after)]
+        pairs = [(pet, _find_agreeing_columns(add.after, pet)) for pet in near]
         like = [(pet, agreeing) for pet, agreeing in pairs if _is_like(add.after, agreeing)]
         if like:
             pet, agreeing = max(like, key=lambda pair: len(pair[1]))
@@ -450,7 +450,7 @@ def _find_lookalikes(
 
 def _edited_in_one_column(
     adds: Sequence[Add],
-    by_name: Mapping[str, Sequence[Pet]],
+    by_name: _Pets,
     total: int,
     identical: Mapping[int, int],
 ) -> Iterator[tuple[Add, Pet]]:
@@ -461,12 +461,12 @@ def _edited_in_one_column(
     pairs = [
         (add, pet)
         for add in adds
-        for pet in by_name.get(normalize(add.after.name), ())[:_MAX_COMPARED]
+        for pet in by_name.find_near(normalize(add.after.name), add.after)
     ]
     differing = [_find_differing_columns(add.after, pet) for add, pet in pairs]
     for column in _COMPARED:
         near = [pair for pair, others in zip(pairs, differing, strict=True) if others <= {column}]
-        ids = {pet.id for add, pet in near if len(by_name[normalize(add.after.name)]) == 1}
+        ids = {pet.id for add, pet in near if len(by_name.get(normalize(add.after.name))) == 1}
         count = len(ids) + len(identical)
         if ids and count >= _MIN_EXCHANGED and 2 * count > total:
             yield from near
@@ -625,7 +625,7 @@ def _find_added_since(
     pairs = [
         (add, pet, agreeing)
         for add in adds
-        for pet in by_name.get(normalize(add.after.name), ())[:_MAX_COMPARED]
+        for pet in by_name.find_near(normalize(add.after.name), add.after)
         if _is_like(add.after, agreeing := _find_agreeing_columns(add.after, pet))
         and not {*agreeing} <= {"name", "status"}
     ]
@@ -664,23 +664,25 @@ def _find_renumbered(
     free = {*ids_of(free_pets)}
     counts = Counter(photo_keys(add.after.photo_urls) for add in adds)
     # Most adds resemble none of these few pets, and need no search among all pets.
-    by_name, by_photos = _index_pets(free_pets, adds)
+    free_by_name, free_by_photos = _index_pets(free_pets, adds)
     adds = [
         add
         for add in adds
-        if normalize(add.after.name) in by_name or photo_keys(add.after.photo_urls) in by_photos
+        if free_by_name.get(normalize(add.after.name))
+        or free_by_photos.get(photo_keys(add.after.photo_urls))
     ]
-    by_name, by_photos = _index_pets(pets, adds) if adds else ({}, {})
+    by_name, by_photos = _index_pets(pets, adds)
     pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
     for add in adds:
         photos = photo_keys(add.after.photo_urls)
-        named = by_name.get(normalize(add.after.name), [])
-        shown = by_photos.get(photos, []) if photos and counts[photos] == 1 else []
+        name = normalize(add.after.name)
+        named = by_name.get(name)
+        shown = by_photos.get(photos) if photos and counts[photos] == 1 else []
         sole = [near[0] for near in (named, shown) if len(near) == 1]
-        for pet in [*sole, *named[: _MAX_COMPARED if len(named) > 1 else 0]]:
+        for pet in [*sole, *(free_by_name.find_near(name, add.after) if len(named) > 1 else [])]:
             agreeing = _find_agreeing_columns(add.after, pet)
             is_half = pet in sole and _is_like(add.after, agreeing)
-            is_same = pet in named and not _find_differing_columns(add.after, pet)
+            is_same = normalize(pet.name) == name and not _find_differing_columns(add.after, pet)
             if pet.id in free and (is_same or (is_half and not {*agreeing} <= {"name", "status"})):
                 pairs.append((add, pet, agreeing))
     places = dict.fromkeys(displaced, "whose id is in another row")
@@ -785,9 +787,7 @@ def _select_merged(changes: Sequence[_AddOrUpdate], sheet: Sheet) -> list[_AddOr
     return [each for each in changes if each.row in merged]
 
 
-def _index_pets(
-    pets: pd.DataFrame, adds: Sequence[Add]
-) -> tuple[dict[str, list[Pet]], dict[tuple[str, ...], list[Pet]]]:
+def _index_pets(pets: pd.DataFrame, adds: Sequence[Add]) -> tuple[_Pets, _Pets]:
     """Return the pets by name and by photos, for the names and photos of the adds."""
     names = {normalize(add.after.name) for add in adds}
     photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
@@ -800,12 +800,46 @@ def _index_pets(
         lists = column.take(places).tolist()
         are_same = [photo_keys(each or ()) in photos for each in lists]
         wanted[places[np.array(are_same, dtype=bool)]] = True
-    by_name: dict[str, list[Pet]] = defaultdict(list)
-    by_photos: dict[tuple[str, ...], list[Pet]] = defaultdict(list)
-    for pet in pets_from_frame(pets[wanted]):
-        by_name[normalize(pet.name)].append(pet)
-        by_photos[photo_keys(pet.photo_urls)].append(pet)
-    return by_name, by_photos
+    found = pets_from_frame(pets[wanted]) if wanted.any() else []
+    by_name = _Pets((normalize(pet.name), pet) for pet in found)
+    return by_name, _Pets((photo_keys(pet.photo_urls), pet) for pet in found)
+
+
+class _Pets:
+    """Pets by a key, such as their name."""
+
+    def __init__(self, pairs: Iterable[tuple[Hashable, Pet]]) -> None:
+        self._pets: dict[Hashable, list[Pet]] = defaultdict(list)
+        for key_, pet in pairs:
+            self._pets[key_].append(pet)
+        self._codes: dict[Hashable, list[tuple[dict[Hashable, int], match.Positions]]] = {}
+
+    def get(self, key_: Hashable) -> Sequence[Pet]:
+        """Return the pets with this key."""
+        return self._pets.get(key_, ())
+
+    def find_near(self, key_: Hashable, row_pet: Pet) -> Sequence[Pet]:
+        """Return the pets with this key; of very many, those that agree with the row's pet most."""
+        pets = self.get(key_)
+        if len(pets) <= _MAX_COMPARED:
+            return pets
+        if key_ not in self._codes:
+            self._codes[key_] = [_number_contents(pets, unit) for unit in _COMPARED]
+        filled = find_filled_columns(row_pet)
+        agreeing = np.zeros(len(pets), np.int8)
+        for unit, (numbers, codes) in zip(_COMPARED, self._codes[key_], strict=True):
+            if not {*COLUMNS_OF[unit]}.isdisjoint(filled):
+                agreeing += codes == numbers.get(unit_content(row_pet, unit), -1)
+        return [pets[at] for at in np.argsort(-agreeing, kind="stable")[:_MAX_COMPARED].tolist()]
+
+
+def _number_contents(
+    pets: Sequence[Pet], unit: Unit
+) -> tuple[dict[Hashable, int], match.Positions]:
+    """Return a number for each content of the unit, and the numbers of the pets."""
+    numbers: dict[Hashable, int] = {}
+    codes = [numbers.setdefault(unit_content(pet, unit), len(numbers)) for pet in pets]
+    return numbers, np.array(codes, np.intp)
 
 
 def _find_agreeing_columns(row_pet: Pet, pet: Pet) -> tuple[Column, ...]:

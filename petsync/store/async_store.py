@@ -364,9 +364,10 @@ class AsyncStore:
             )
         read = _read(sheet, self._read_options(options))
         base = base_of_frame(sheet) if isinstance(sheet, pd.DataFrame) else None
-        # The values of another store say nothing about what was edited since.
+        # The values of another store say nothing about what was edited since, and without the ids
+        # the rows are no longer those that were read.
         is_own = base is not None and base.store == self._session.base_url
-        return replace(read, base=base) if is_own else read
+        return replace(read, base=base) if is_own and "id" in read.rows else read
 
     def _read_options(self, options: ReadKeywords) -> ReadOptions:
         own = {"statuses": self._session.profile.statuses, "defaults": self.settings.columns}
