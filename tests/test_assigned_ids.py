@@ -59,7 +59,8 @@ class RacingTarget(MemoryTarget):
 
 def new_pets(count: int, **more: Any) -> Plan:
     """Return a plan of this number of adds without an id; every fifth one has a twin."""
-    rows = [{"name": f"new {n - n % 5 // 4}", "status": "sold", **more} for n in range(count)]
+    look = {"status": "sold", "action": "add-another"}
+    rows = [{"name": f"new {n - n % 5 // 4}", **look, **more} for n in range(count)]
     return plan_of([OLD], sheet_saying(*rows))
 
 

@@ -580,7 +580,7 @@ def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_got_the_same_values(
     old = Pet(id=5, name="Rex", status="sold")
     target = MemoryTarget([old])
     target.failures["add"], target.commits = [lost()], False
-    row = {"name": "Rex", "status": "available", "action": "add"}
+    row = {"name": "Rex", "status": "available", "action": "add-another"}
     sheet = sheet_saying(row, {"id": 5, "name": "Rex", "status": "available"})
     report = carry_out(plan_of([old], sheet), target, tmp_path)
     assert outcomes(report) == ["applied", "applied"]
@@ -868,7 +868,7 @@ def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) 
 
 def test_a_resume_adds_nothing_that_a_later_run_has_added(tmp_path: Path) -> None:
     """A resume adds no pet that a later run of the same sheet added: each row is one pet."""
-    rows = [{"name": f"new {n // 2}", "status": "sold"} for n in range(8)]
+    rows = [{"name": f"new {n}", "status": "sold"} for n in range(8)]
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying(*rows))
     interrupted_after(3, plan, target, tmp_path)

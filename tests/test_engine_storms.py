@@ -179,7 +179,7 @@ def some_plan(luck: random.Random) -> tuple[list[Pet], Plan]:
     rows += [{"id": n, "action": "delete"} for n in (7, 8)]
     rows += [{"id": 100 * n + 100, "name": f"given {n}", "status": "sold"} for n in range(3)]
     twin = {"name": "twin", "status": "available", "action": "add-another"}
-    rows += [twin, twin, {"name": "given 1", "status": "sold", "action": "add"}]
+    rows += [twin, twin, {"name": "free", "status": "sold", "action": "add"}]
     rows += [{"name": "p9", "status": "sold", "photo_urls": ["a"], "action": "add-another"}]
     luck.shuffle(rows)
     return store, plan_of(store, sheet_saying(*rows))

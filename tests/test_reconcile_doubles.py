@@ -78,18 +78,19 @@ def test_a_row_that_was_copied_over_another_deletes_no_pet(scenario: Scenario, m
     assert scenario.run(mode=mode, delete_missing=True).round.to_store.delete == 1
 
 
-def test_a_copied_row_without_an_id_is_reported(scenario: Scenario) -> None:
-    """A copied row without an id adds its pet again, which may be intended, and a note names the
-    cell.
-    """
-    scenario.write([*PETS, other(PETS[0], id=None)])
-    report = scenario.run(dry_run=True)
-    assert [
-        each.address for each in report.open if "it is added as another pet" in each.problem
-    ] == ["line 14, column 1"]
+def test_a_copied_row_without_an_id_is_held(scenario: Scenario) -> None:
+    """A copied row without an id adds no second pet, until a person writes `add-another`."""
+    copied = other(PETS[0], id=None)
+    scenario.write([*PETS, copied])
+    report = scenario.run()
+    assert (report.round.status, report.round.to_store.add) == ("conflicts", 0)
+    (held,) = report.open
+    assert held.address == "line 14, column 1"
+    assert "pet 1 has the same values" in held.problem
+    text = scenario.sheet.read_text("utf-8-sig")
+    scenario.sheet.write_text(f"{text.rstrip()}add-another\n", "utf-8")
     report = scenario.run()
     assert (report.round.status, report.round.to_store.add) == ("done", 1)
-    assert any("it is added as another pet" in each.problem for each in report.open)
     assert not scenario.run().open
 
 
@@ -145,13 +146,14 @@ def test_a_like_pet_that_enters_the_scope_has_not_appeared(
     assert not any("appeared" in each.problem for each in report.open)
 
 
-def test_like_rows_of_one_sheet_are_nobody_else_s(scenario: Scenario) -> None:
-    """Two identical rows of one sheet add two pets, and neither counts as another client's."""
+def test_like_rows_of_one_sheet_add_one_pet(scenario: Scenario) -> None:
+    """Of two identical new rows, one is added, and the other is a conflict that names the first."""
     new = other(PETS[0], id=None, name="New")
     scenario.write([*PETS, new, new])
     report = scenario.run(mode="push")
-    assert (report.round.status, report.round.unexplained) == ("done", 0)
-    assert [pet.name for pet in scenario.store_pets().values()].count("New") == 2
+    assert (report.round.status, report.round.unexplained) == ("conflicts", 0)
+    assert [pet.name for pet in scenario.store_pets().values()].count("New") == 1
+    assert [each.name for each in report.open] == ["New"]
 
 
 def test_an_outage_is_no_matter_for_a_person_to_decide(scenario: Scenario) -> None:

@@ -162,7 +162,9 @@ def _notes(plan: Plan) -> Sequence[str]:
     `plan_alerts` shows.
     """
     notes = plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
-    return tuple(note for note in notes if note not in (plan.warnings or ()))
+    if not plan.warnings:
+        return notes
+    return tuple(note for note in notes if note not in plan.warnings)
 
 
 def _notes_part(
