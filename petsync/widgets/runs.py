@@ -94,8 +94,8 @@ class RunsForm(Form):
 
     def _body(self) -> ipywidgets.Widget:
         guarded = self.work.wrap_callback
-        self.told, self.resume = ipywidgets.HTML(), button("", primary=True)
-        self.interrupted = ipywidgets.VBox([self.told, self.resume])
+        self.message, self.resume = ipywidgets.HTML(), button("", primary=True)
+        self.interrupted = ipywidgets.VBox([self.message, self.resume])
         show(self.interrupted, False)
         self.table = Table(
             columns=_COLUMNS, caption="Runs", empty="No run is recorded yet.", pick="Open"
@@ -114,7 +114,8 @@ class RunsForm(Form):
     def _show(self, read: _Runs) -> None:
         self.runs, self._undone, self.unfinished = read.runs, read.undone, read.unfinished
         if run := read.unfinished:
-            self.told.value = blocks_html(Alert(_STOPPED, [f"Run {run.run_id}: {run_line(run)}."]))
+            stopped = Alert(_STOPPED, [f"Run {run.run_id}: {run_line(run)}."])
+            self.message.value = blocks_html(stopped)
             self.resume.description = f"Resume ({count(left_in(run), 'change')} left)"
         show(self.interrupted, read.unfinished is not None)
         self._pages.show(self.runs)

@@ -330,7 +330,7 @@ def test_an_interrupted_run_comes_first(
     until(lambda: page._parts["sheet"].box.children)
     assert page._parts["sheet"].box.children[0] is runs.interrupted
     assert runs.interrupted.layout.display is None
-    assert run_id in runs.told.value
+    assert run_id in runs.message.value
     assert runs.resume.description.startswith("Resume (")
     runs.resume.click()
     until(lambda: "report" in states(page, "done"))
