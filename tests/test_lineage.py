@@ -1250,6 +1250,19 @@ def test_a_renamed_row_of_a_table_without_ids(
     assert add.kind == "add"
 
 
+@pytest.mark.parametrize("order", [[0, 1], [1, 0], [1]])
+def test_a_twin_in_a_table_is_added_once(desk: Desk, order: list[int]) -> None:
+    """A row of a DataFrame with the action `add-another` is not added again from the same rows in
+    any order, also if other DataFrames were applied before.
+    """
+    first = pd.DataFrame([{**LUNA, "name": name} for name in ("Anna", "Berta", "Carla")])
+    desk.store.apply(desk.store.plan(first), progress=False)
+    twins = pd.DataFrame([REX, {**REX, "action": "add-another"}])
+    desk.store.apply(desk.store.plan(twins), progress=False)
+    assert desk.names().count("Rex") == 2
+    assert not desk.store.plan(twins.iloc[order]).changes
+
+
 def test_the_only_row_of_a_table_without_ids(desk: Desk) -> None:
     """In a table without ids, the only row is a conflict if its other values are those of one pet
     alone.

@@ -752,6 +752,19 @@ def test_a_base_of_another_store_is_never_a_first_round(scenario: BackupScenario
     assert scenario.run(url=elsewhere.upper().replace("HTTP", "http")).open == ()
 
 
+def test_another_store_is_not_a_moved_one(scenario: BackupScenario) -> None:
+    """With `moved`, a store with other pets under the ids of the base is refused, and no pet is
+    changed.
+    """
+    others = [msgspec.structs.replace(pet, name=f"Other {pet.id}") for pet in PETS]
+    with Sandbox(auth=False, pets=others) as box:
+        report = scenario.run(url=box.url, moved=True, mode="push")
+        assert (report.round.status, report.round.exit_code) == ("error", 1)
+        assert "pet 1 is 'Other 1', and was 'Pet 1'" in report.round.problem
+        assert "a job of its own" in report.round.hint
+        assert sorted(box.pets(), key=lambda pet: pet.id or 0) == others
+
+
 def test_a_row_that_moves_to_another_file_is_no_edit(scenario: BackupScenario) -> None:
     """A row that moves to another file, and a file or job with a new name, are compared with what
     was agreed before, and nothing is sent.

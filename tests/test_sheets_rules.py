@@ -418,10 +418,12 @@ def test_rule_row_repeated(tmp_path: Path) -> None:
 
 
 def test_rule_row_repeated_without_a_column_of_ids(tmp_path: Path) -> None:
-    """Equal rows of a sheet without an id column have the warning too; ignored rows have none."""
-    sheet = csv_of(
-        tmp_path, "name,status,action\nBubble,sold,\nBubble,sold,ignore\nBubble,sold,add\n"
-    )
+    """Equal rows of a sheet without an id column have the warning too. Ignored rows, and those
+    that say that they add another pet, have none.
+    """
+    actions = ("", "ignore", "add", "add-another")
+    rows = "".join(f"Bubble,sold,{action}\n" for action in actions)
+    sheet = csv_of(tmp_path, f"name,status,action\n{rows}")
     assert list_findings(sheet) == [("line 4, column 1", "row-repeated")]
 
 

@@ -602,8 +602,12 @@ def _write_into_sheet(
     except PetsyncError as error:
         lines += [(f"error: {error.message}", "bold red"), (error.hint, "")]
         return False
-    what = "The new ids are" if into_sheet == "ids" else "The outcome of each row is"
-    lines.append((f"{what} in {sheet.source}; the earlier version is in {backup}.", ""))
+    what = f"The outcome of each row is in {sheet.source}"
+    if into_sheet == "ids":
+        what = f"The new ids are in {sheet.source}"
+        if all(each.assigned_id is None for each in report.results):
+            what = f"The run assigned no id: {sheet.source} has the same cells as before"
+    lines.append((f"{what}; the earlier version is in {backup}.", ""))
     return True
 
 

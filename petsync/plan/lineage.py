@@ -1300,12 +1300,17 @@ class _Matching:
             if _is_there(record, line := there.get(record.row)) and line is not None:
                 places.setdefault(record.row, (record, line))
         exact = [*places.values()]
-        if self._trust == "any":
-            self._add_doubts(exact, is_edited=False)
-            return
         used = {id(record) for record, _ in exact}
         rest = [record for record in records if id(record) not in used]
         free = [line for line in lines if line.row not in places]
+        if self._trust == "any":
+            self._add_doubts(exact, is_edited=False)
+            # All DataFrames have one name: the row may have been in one of them, at another place.
+            again = tuple(each for each in rest if each.action == "add-another" and not each.digest)
+            for line in free if again else ():
+                if line.action == "add-another":
+                    self._found[line.row] = Match("doubt", again, is_edited=False)
+            return
         self._add_certain(exact, is_edited=False)
         if len(rest) <= len(free):
             self._add_certain(zip(rest, free, strict=False), is_edited=False)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from petsync._display import count, quote
 from petsync._files import real_path
-from petsync.errors import GuardError, SheetError
+from petsync.errors import GuardError, NotFoundError, SheetError
 from petsync.models import Pet
 from petsync.plan.base import (
     as_exported,
@@ -68,7 +68,14 @@ from petsync.store import Store
 from petsync.store.runs import OutputRequest, Outputs
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
-from petsync.table.frame import has_action, has_id_in, lacks_id, select, unique_texts
+from petsync.table.frame import (
+    has_action,
+    has_id_in,
+    lacks_id,
+    pets_from_frame,
+    select,
+    unique_texts,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -307,7 +314,7 @@ def _find_base(
             first, carried, _build_notes(memory.problem, refused), not memory.is_older
         )
     base, moved = _check_store_of_base(
-        context, memory.base, store, f"the base of job {context.job.name} belongs to"
+        context, memory.base, service, f"the base of job {context.job.name} belongs to"
     )
     inbound = SheetFiles.of(context).sheet.released_edits(sheet)
     every = _load_versions(context, base, inbound)
@@ -403,7 +410,7 @@ def find_base_of_parts(
     if sheet.base is None:
         return None, ""
     base, moved = _check_store_of_base(
-        context, sheet.base, service.url, f"the base of {sheet.source} belongs to"
+        context, sheet.base, service, f"the base of {sheet.source} belongs to"
     )
     history = service.aio.history
     deleted = history.journal.read_deleted_ids(service.url, base.taken_at)
@@ -521,9 +528,7 @@ def _start_from_export(
     If that base is older than the last round, earlier runs are ignored: they may be of another
     file. Raises SheetError if the base belongs to another store.
     """
-    base, moved = _check_store_of_base(
-        context, base, service.url, f"{sheet.source} was exported from"
-    )
+    base, moved = _check_store_of_base(context, base, service, f"{sheet.source} was exported from")
     last = "" if memory.base is None else memory.base.taken_at
     is_older = bool(last) and is_before(base.taken_at, last)
     since = last if is_older else base.taken_at
@@ -1059,6 +1064,7 @@ def note_former_names(context: RoundContext) -> tuple[Difference, ...]:
 
 
 _LISTED_IDS = 3
+_SAMPLED_PETS = 20
 
 
 def note_worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ...]:
@@ -1089,14 +1095,16 @@ def _quote(text: str) -> str:
 
 
 def _check_store_of_base(
-    context: RoundContext, base: Base, store: str, what: str
+    context: RoundContext, base: Base, service: Store, what: str
 ) -> tuple[Base, str]:
     """Return the base, and a note if it belongs to the store's former URL. Raises SheetError if it
     belongs to another store.
     """
+    store = service.url
     if is_same_address(base.store, store):
         return base, ""
     if context.owner.moved:
+        _require_pets(base, service)
         return replace(
             base, store=store
         ), f"the values agreed on with {base.store} are used for this address"
@@ -1105,8 +1113,33 @@ def _check_store_of_base(
         f"{what} {base.store}, but the job's store is {store}",
         hint="Nothing was changed: a difference between two stores is not an edit. Set the sheet's "
         f"store in the job. If the same store has a new address: `{again}`. To use another store: "
-        "export a sheet from it.",
+        "export a sheet from it, or give another job a copy of the sheet from before its first "
+        "round.",
     )
+
+
+def _require_pets(base: Base, service: Store) -> None:
+    """Raise SheetError if the store lacks most pets of the base, or has others under their ids: it
+    is another store, and not the same one at a new address. Reads a sample of the pets.
+    """
+    pets = pets_from_frame(base.rows.iloc[:: max(1, len(base) // _SAMPLED_PETS)])
+    other, found = "", 0
+    for pet in pets:
+        try:
+            name = normalize(service.api.get_pet_by_id(pet.id or 0).name)
+        except NotFoundError:
+            name = ""
+        if name == normalize(pet.name):
+            found += 1
+        elif not other:
+            other = f"; pet {pet.id} is {name!r}, and was {pet.name!r}"
+    if 2 * found < len(pets):
+        raise SheetError(
+            f"the store {service.url} is not {base.store} at a new address: {found} of "
+            f"{len(pets)} pets that were read have their names there{other}",
+            hint="Nothing was changed. Set the job's store to the one of the sheet. To use another "
+            "store, give it a sheet and a job of its own.",
+        )
 
 
 def is_same_address(one: str, other: str) -> bool:

@@ -75,8 +75,8 @@ def find_copies(
 def note_repeated(
     grid: Grid, known_columns: Mapping[str, int], without_id: Bools, active: Bools, notes: Notes
 ) -> None:
-    """Note rows without an id (`without_id`) that equal another `active` row, because each row adds
-    a pet.
+    """Note rows without an id (`without_id`) that equal another `active` row, unless their action
+    says that they add another pet.
     """
     if "name" not in known_columns or not without_id.any():
         return
@@ -86,8 +86,14 @@ def note_repeated(
     compared = [
         grid.columns[known_columns[name]] for name in known_columns if name not in ("id", ACTION)
     ]
+    wants_another = np.zeros(len(without_id), dtype=bool)
+    if ACTION in known_columns:
+        actions = pc.utf8_lower(grid.columns[known_columns[ACTION]].trim())
+        wants_another |= np.array(pc.equal(actions, "add-another"))
     for group in _groups(_combine([_text_codes(cells.take(rows).trim()) for cells in compared])):
-        _note_group(grid, known_columns, rows[group].tolist(), without_id, notes)
+        at = [each for each in rows[group].tolist() if not wants_another[each]]
+        if len(at) > 1:
+            _note_group(grid, known_columns, at, without_id, notes)
 
 
 def _rows_with_same_name(names: Cells, without_id: Bools, active: Bools) -> _Rows:
