@@ -12,7 +12,7 @@ import pandas as pd
 
 from petsync._display import count, quote
 from petsync._files import real_path
-from petsync.errors import GuardError, NotFoundError, SheetError
+from petsync.errors import GuardError, SheetError
 from petsync.models import Pet
 from petsync.plan.base import (
     as_exported,
@@ -1120,19 +1120,18 @@ def _check_store_of_base(
 
 def _require_pets(base: Base, service: Store) -> None:
     """Raise SheetError if the store lacks most pets of the base, or has others under their ids: it
-    is another store, and not the same one at a new address. Reads a sample of the pets.
+    is another store, and not the same one at a new address. Looks up a sample of the pets.
     """
     pets = pets_from_frame(base.rows.iloc[:: max(1, len(base) // _SAMPLED_PETS)])
+    there = service.look_up([pet.id or 0 for pet in pets])
     other, found = "", 0
     for pet in pets:
-        try:
-            name = normalize(service.api.get_pet_by_id(pet.id or 0).name)
-        except NotFoundError:
-            name = ""
-        if name == normalize(pet.name):
+        now = there[pet.id or 0]
+        if isinstance(now, Pet) and normalize(now.name) == normalize(pet.name):
             found += 1
         elif not other:
-            other = f"; pet {pet.id} is {name!r}, and was {pet.name!r}"
+            is_now = now.name if isinstance(now, Pet) else None
+            other = f"; pet {pet.id} is {is_now!r}, and was {pet.name!r}"
     if 2 * found < len(pets):
         raise SheetError(
             f"the store {service.url} is not {base.store} at a new address: {found} of "
