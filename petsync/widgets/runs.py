@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import ipywidgets
 
@@ -37,13 +36,6 @@ _COLUMNS: list[Row] = [
     {"key": "state", "title": "State", "kind": "mark", "sorts": True},
 ]
 _STOPPED = "A run was stopped before its end"
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    runs: list[PastRun]
-    undone: Mapping[str, PastRun]
-    unfinished: PastRun | None
 
 
 class RunsForm(Form):
@@ -90,7 +82,7 @@ class RunsForm(Form):
         )
 
     def _views(self) -> Iterator[Document]:
-        yield runs_view(self._read().runs)
+        yield runs_view(self._read())
 
     def _body(self) -> ipywidgets.Widget:
         guarded = self.work.wrap_callback
@@ -107,17 +99,17 @@ class RunsForm(Form):
         self.reload()
         return ipywidgets.VBox([self.interrupted, self.table, self.upload])
 
-    def _read(self) -> _Runs:
-        runs = self.store.aio.history.runs(self.store.url)
-        return _Runs(runs, find_undoing_runs(runs), next(find_unfinished(runs), None))
+    def _read(self) -> list[PastRun]:
+        return self.store.aio.history.runs(self.store.url)
 
-    def _show(self, read: _Runs) -> None:
-        self.runs, self._undone, self.unfinished = read.runs, read.undone, read.unfinished
-        if run := read.unfinished:
+    def _show(self, runs: list[PastRun]) -> None:
+        self.runs, self._undone = runs, find_undoing_runs(runs)
+        self.unfinished = next(find_unfinished(runs), None)
+        if run := self.unfinished:
             stopped = Alert(_STOPPED, [f"Run {run.run_id}: {run_line(run)}."])
             self.message.value = blocks_html(stopped)
             self.resume.description = f"Resume ({count(left_in(run), 'change')} left)"
-        show(self.interrupted, read.unfinished is not None)
+        show(self.interrupted, self.unfinished is not None)
         self._pages.show(self.runs)
 
     def _row(self, run: PastRun) -> Row:
