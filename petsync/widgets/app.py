@@ -241,8 +241,8 @@ class AppForm(Form):
             self._done.clear()
             if former is not None:
                 self.work.start(asyncio.to_thread(_close_all, left, former), lambda _: None)
-        form.confirm(self._require_store)
         self._end("store", "sign-in")
+        form.confirm(self._require_store)
 
     def _leave(self, name: str) -> Form | None:
         """Empty the step, and return its form."""

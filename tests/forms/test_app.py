@@ -92,7 +92,7 @@ def planned(page: AppForm, here: Path, text: str) -> None:
     sheet.open("edited.csv")
     until(lambda: sheet.sheet is not None and not sheet.work.is_busy)
     sheet.compare.click()
-    until(lambda: page.current == "review" or page.notice.text)
+    until(lambda: make_visible(page) == ["review"] or page.notice.text)
 
 
 def applied(page: AppForm) -> ReviewForm:
@@ -265,7 +265,7 @@ def opened_run(page: AppForm, run_id: str) -> ReviewForm:
     until(lambda: any(row["key"] == run_id for row in runs.table.rows))
     before = page.forms.get("review")
     runs.table.press(run_id)
-    until(lambda: page.forms.get("review") is not before and page.current == "review")
+    until(lambda: page.forms.get("review") is not before and make_visible(page) == ["review"])
     review = page.forms["review"]
     assert isinstance(review, ReviewForm)
     assert review.work.wait()
@@ -322,7 +322,7 @@ def test_an_interrupted_run_comes_first(
     assert review.report is not None
     run_id = review.report.run_id
     page = shown(app(store))
-    until(lambda: page.current == "sheet")
+    until(lambda: make_visible(page) == ["sheet"])
     runs = page._runs
     assert runs is not None
     until(lambda: runs.unfinished is not None)
@@ -436,7 +436,7 @@ def test_a_sample_store(here: Path, shown: Callable[[AppForm], AppForm]) -> None
     asking = page.forms["store"]
     assert isinstance(asking, ConnectForm)
     asking.sample.click()
-    until(lambda: page.current == "sheet")
+    until(lambda: make_visible(page) == ["sheet"])
     assert page.store is not None
     assert page.store.api.get_pet_by_id(1001).id == 1001
 
