@@ -942,7 +942,7 @@ def settle_overtaken(
     plan: Plan, records: Sequence[RowRecord]
 ) -> tuple[EarlierResults, list[Result]]:
     """Return the earlier results of a run, and the new results among them, if other runs of the
-    same sheet have started since its plan was made.
+    same sheet have worked since its plan was made.
 
     `records` are the rows that those runs added, or may have added, from the plan's file or a copy
     of it. If a run added a row of the plan's file with the same values, the row is unchanged. Any

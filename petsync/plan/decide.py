@@ -231,7 +231,9 @@ class Decisions:
         self._rows: list[Row] = []
         self._usual_tags: dict[str, tuple[str, str, str]] = {}
         self._has_base = base is not None
-        self._exported_at = _parse(base.taken_at) if base is not None and base.taken_at else None
+        self._exported_at = (
+            datetime.fromisoformat(base.taken_at) if base is not None and base.taken_at else None
+        )
         self._missing_since = {} if base is None else base.missing_since
         self._undone, self._restored = compared.undone, compared.restored
         self._removed = {
@@ -742,8 +744,10 @@ class Decisions:
         """
         if self._exported_at is not None:
             # A round's base has no pet that a run deleted.
-            return old is None or (undo.kind == "delete" and self._exported_at < _parse(undo.at))
-        return undo.kind == "delete" and _is_same_file(undo.source, self.sheet.source)
+            return old is None or (
+                undo.kind == "delete" and self._exported_at < datetime.fromisoformat(undo.at)
+            )
+        return undo.kind == "delete" and _have_same_name(undo.source, self.sheet.source)
 
     def _note_repeat(self, row: Row, pet: Pet, judged: Judgement) -> None:
         """Note an update that makes an undone change again."""
@@ -751,7 +755,7 @@ class Decisions:
         if (
             undo is not None
             and undo.sent is not None
-            and (self._exported_at is None or self._exported_at < _parse(undo.at))
+            and (self._exported_at is None or self._exported_at < datetime.fromisoformat(undo.at))
             and all(
                 equal(judged.after, undo.sent, column) and equal(pet, undo.pet, column)
                 for column in judged.fields
@@ -1307,11 +1311,8 @@ class Decisions:
         return Candidates(self.sides.pets, free, self._free_names, on)
 
 
-def _parse(time: str) -> datetime:
-    return datetime.fromisoformat(time)
-
-
-def _is_same_file(one: str, other: str) -> bool:
+def _have_same_name(one: str, other: str) -> bool:
+    """Return true if two files have the same name, in whatever folder."""
     names = (re.split(r"[/\\]", each)[-1] for each in (one, other))
     return next(names) == next(names)
 

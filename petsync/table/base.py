@@ -603,8 +603,8 @@ class _FrameBase(str):
         made.base = base
         return made
 
-    def __getnewargs__(self) -> tuple[Base]:  # type: ignore[override]
-        return (self.base,)
+    def __reduce__(self) -> tuple[type[Self], tuple[Base]]:
+        return type(self), (self.base,)
 
     def __deepcopy__(self, _: object) -> Self:
         """Return the text itself: pandas copies `attrs` in each operation."""
