@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,6 +30,7 @@ import petsync as ps
 from petsync.cli.options import CompareOptions, read_inputs
 from petsync.errors import FindingsError, PlanError, SheetError
 from petsync.plan import lineage
+from petsync.plan.change import Snapshot
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale import reduce
@@ -151,6 +152,28 @@ def numbered(folder: Path) -> dict[str, Any]:
     return {"numbers": np.concatenate(numbers), "files": [path.name for path in paths]}
 
 
+@contextmanager
+def changed_store(
+    chance: random.Random, pets: Sequence[ps.Pet], folder: Path, parts: int
+) -> Iterator[tuple[ps.Store, Snapshot]]:
+    """Yield a store in which 20 pets were changed after its export, and that export. The folder has
+    the export as a base of so many parts; no base if `parts` is 0.
+    """
+    with (
+        Sandbox(pets=pets) as box,
+        ps.connect(
+            box.url, auth=ps.auth.bearer(box.token()), state=folder.with_name("state")
+        ) as store,
+    ):
+        folder.mkdir()
+        exported = store.snapshot()
+        if parts:
+            store.snapshot_to(folder / BASE_FOLDER, partitions=parts)
+        for pet in chance.sample(pets, 20):
+            store.api.update_pet(replace_name(pet, f"{pet.name} of the store"))
+        yield store, exported
+
+
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Executor]:
     with ThreadPoolExecutor(2) as executor:
@@ -170,17 +193,8 @@ def test_the_plan_of_parts_is_that_of_the_whole(
     chance = random.Random(f"{seed} {share}" if share < 1 else seed)
     pets = catalogue(chance, 300, odd=0.02)
     has_base, parts = seed % 2 == 0, [1, 2, 7, 64][seed % 4]
-    with (
-        Sandbox(pets=pets) as box,
-        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
-    ):
-        folder = tmp_path / "pets"
-        folder.mkdir()
-        exported = store.snapshot()
-        if has_base:
-            store.snapshot_to(folder / BASE_FOLDER, partitions=parts)
-        for pet in chance.sample(pets, 20):
-            store.api.update_pet(replace_name(pet, f"{pet.name} of the store"))
+    folder = tmp_path / "pets"
+    with changed_store(chance, pets, folder, parts if has_base else 0) as (store, exported):
         frame = edited(chance, exported.frame)
         if share < 1:
             # Seeds from 10 on leave out the pets in no row, as if they were many.
@@ -207,17 +221,8 @@ def test_the_owners_of_fields_hold_in_parts(seed: int, tmp_path: Path, threads: 
     unsent = {column for column, owner in owners.items() if owner in ("store", "never")}
     pets = catalogue(chance, 200)
     parts = [1, 7, 64][seed % 3]
-    with (
-        Sandbox(pets=pets) as box,
-        ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path / "state") as store,
-    ):
-        folder = tmp_path / "pets"
-        folder.mkdir()
-        exported = store.snapshot()
-        if seed % 2:
-            store.snapshot_to(folder / BASE_FOLDER, partitions=parts)
-        for pet in chance.sample(pets, 20):
-            store.api.update_pet(replace_name(pet, f"{pet.name} of the store"))
+    folder = tmp_path / "pets"
+    with changed_store(chance, pets, folder, parts if seed % 2 else 0) as (store, exported):
         write_parts(edited(chance, exported.frame), folder, 3)
         options: dict[str, Any] = {"owners": owners, "max_update": "100%", "allow_shifted": True}
         sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
