@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from chromium import open_chromium
-from fronts import PATIENCE, Front, Lab, View, Voila, Watch
+from fronts import PATIENCE, PATIENT, Front, Lab, View, Voila, Watch
 from jupyters import IPYKERNELS, House
 from outside import Outside
 from playwright.sync_api import Browser, expect
@@ -60,6 +60,7 @@ def lab(house: House, browser: Browser, watch: Watch) -> Iterator[Lab]:
     """Yield a running JupyterLab."""
     server = house.lab(house.folder / "lab-notebooks")
     context = watch.over(browser.new_context(viewport={"width": 1400, "height": 1000}))
+    context.add_init_script(PATIENT)
     yield Lab(server, context.new_page())
     context.close()
 
@@ -69,6 +70,7 @@ def voila(house: House, browser: Browser, watch: Watch) -> Iterator[Voila]:
     """Yield a running Voilà."""
     server = house.voila(house.folder / "voila-notebooks")
     context = watch.over(browser.new_context(viewport={"width": 1100, "height": 1000}))
+    context.add_init_script(PATIENT)
     yield Voila(server, context)
     context.close()
 

@@ -14,6 +14,12 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 
 Theme = Literal["light", "dark"]
 PATIENCE = 120_000
+# anywidget gives each widget two seconds to start, too few beside other tests. The page of
+# `petsync app` raises this limit itself; JupyterLab and Voilà do not.
+PATIENT = f"""{{
+    const timeout = AbortSignal.timeout.bind(AbortSignal);
+    AbortSignal.timeout = (limit) => timeout(Math.max(limit, {PATIENCE}));
+}}"""
 _LOOPBACK = re.compile(r"(https?|wss?)://(127\.0\.0\.1|localhost|\[::1\])[:/]|data:|blob:|about:")
 # Messages of JupyterLab itself, whatever a notebook shows. The last one is an error of its widget
 # manager, which asks for the kernel of a notebook that is opened without one.
