@@ -32,6 +32,10 @@ _ATTEMPTS = 3
 _UNITS = {"MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
 _PROCESS_BYTES, _FACTOR = 250 * 2**20, 20
 """The bytes that a process needs without a part, and for each byte of an uncompressed part."""
+_MIN_BYTES = 4 * 2**20
+"""The bytes of a side from which other processes compare it sooner than this one, because a process
+needs most of a second to start.
+"""
 
 
 class LocalProcesses(Executor):
@@ -68,8 +72,9 @@ class LocalProcesses(Executor):
 
 
 class Workers:
-    """Computes parts with the given executor, or else with processes on this machine, one for each
-    processor. It is a context: at its end, the processes that it started end.
+    """Computes parts with the given executor, or else on this machine: with one process for each
+    processor or, if `size`, the bytes of the larger side, is small, in this process. It is a
+    context: at its end, the processes that it started end.
 
     If the executor is `LocalProcesses`, `size` and `parts` limit the number of the processes.
 
@@ -82,8 +87,14 @@ class Workers:
         if isinstance(executor, LocalProcesses):
             self._executor, self._count = None, executor.count(size, parts)
         self._own: ProcessPoolExecutor | None = None
-        if self._executor is None:
-            # The processes start while the caller prepares the parts.
+        self.expect(size)
+
+    def expect(self, size: int) -> None:
+        """Start the processes if a side has that many bytes: they are ready when the caller has
+        prepared the parts.
+        """
+        self._is_small = size < _MIN_BYTES
+        if self._executor is None and not self._is_small:
             with suppress(BrokenProcessPool):
                 self._get_own().map(_load, range(self._count))
 
@@ -111,6 +122,9 @@ class Workers:
         size = 1 if groups is None else -(-len(parts) // groups)
         if self._executor is not None:
             yield from self._executor.map(function, parts, chunksize=size)
+            return
+        if self._is_small:
+            yield from map(function, parts)
             return
         done = 0
         for _ in range(_ATTEMPTS):

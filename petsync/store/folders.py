@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -117,7 +118,7 @@ class FolderComparer:
         cannot be read, and the errors of `snapshot`.
         """
         size, number = 0, 1
-        if isinstance(executor, LocalProcesses):
+        if executor is None or isinstance(executor, LocalProcesses):
             size, number = await asyncio.to_thread(_measure, Path(path), store)
         with (
             # After an error, parts that are computed elsewhere may still write into the folder.
@@ -134,6 +135,8 @@ class FolderComparer:
                 self._take_snapshot(store, statuses, folder / "store", number),
                 asyncio.to_thread(lambda: [*workers.run(split_files, tasks)]),
             )
+            if store is None:
+                workers.expect(max(size, await asyncio.to_thread(now.measure)))
             base = await asyncio.to_thread(_split_base, exported, folder / "base", number)
             has_ids = any(sum(each.rows) > len(each.unnumbered) for each in split)
             with_unnamed = with_unnamed or not has_ids
@@ -197,10 +200,15 @@ async def _both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
 
 
 def _measure(path: Path, store: PartFolder | None) -> tuple[int, int]:
-    """Return the uncompressed size of the larger side in bytes, and the number of the parts."""
+    """Return the uncompressed size of the larger side in bytes, and the number of the parts. A base
+    that cannot be read counts as none: the plan says so.
+    """
     files, kind = find_files(path)
     folder = (path if path.is_dir() else path.parent) / BASE_FOLDER
-    base = PartFolder.open(folder) if folder.is_dir() and not path.is_file() else None
+    base = None
+    if folder.is_dir() and not path.is_file():
+        with suppress(SheetError):
+            base = PartFolder.open(folder)
     sides = [each for each in (base, store) if each is not None]
     is_parquet = kind == "Parquet"
     own = measure_files(files) if is_parquet else sum(each.stat().st_size for each in files)

@@ -381,7 +381,7 @@ def test_a_killed_process_changes_no_result(tmp_path: Path) -> None:
     code = (
         "from dying import square; from petsync.scale.executors import Workers; import sys\n"
         "print('begin', flush=True)\n"
-        "with Workers(None) as workers:\n"
+        "with Workers(None, size=10**9) as workers:\n"
         "    print(*workers.run(square, [(n, sys.argv[1]) for n in range(10)]))\n"
     )
     script = tmp_path / "script.py"
