@@ -338,17 +338,17 @@ def other(pet: Pet, units: list[str], chance: Random) -> Pet:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_no_request_changes_a_field_of_the_store(seed: int) -> None:
+def test_no_request_changes_a_field_of_the_store(seed: int, tmp_path: Path) -> None:
     """A run changes nothing but fields of the sheet, by the form and by PUT, while others change
     the store's fields between plan and run; these are neither conflicts nor failures.
     `benchmarks/owners.py` does this for more runs.
     """
-    assert check_log(seed)
+    assert check_log(seed, tmp_path)
 
 
-def check_log(seed: int) -> int:
-    """Make and apply a random plan, and check each request. Return the number of requests that
-    changed a pet.
+def check_log(seed: int, state: Path) -> int:
+    """Make and apply a random plan with a new folder `state`, and check each request. Return the
+    number of requests that changed a pet.
     """
     chance = Random(seed)
     owners = {unit: chance.choice(OWNERS) for unit in UNITS}
@@ -358,7 +358,7 @@ def check_log(seed: int) -> int:
     exported = [random_pet(number, chance) for number in range(1, 31)]
     with FakeService(exported) as service:
         log = Log(service)
-        with service.connect(transport=log) as store:
+        with service.connect(state=state, transport=log) as store:
             rows = [other(pet, few, chance) for pet in exported]
             lines = [row_of(pet) for pet in rows]
             base = base_of(exported, url=store.url) if seed % 3 else None
