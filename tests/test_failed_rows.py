@@ -181,6 +181,8 @@ def test_a_fixed_workbook_is_in_sync_after_it_was_applied(tmp_path, seed):
         shop.transport.lost = frozenset()
         if report.counts["unknown"] or report.stopped:
             report = shop.store.resume(report.run_id)
+        if dice.random() < 0.5 and report.plan.source_digest == ps.read_sheet(path).digest:
+            ps.write_back(shop.store.read(path), report, only_ids=dice.random() < 0.5)
         found = shop.store.failed_rows(report.run_id, tmp_path / "failed.xlsx")
         assert found.rows == sum(
             report.counts[each] for each in ("failed", "conflict", "needs fixing")
@@ -395,6 +397,23 @@ def test_an_existing_workbook_gets_a_backup(shop):
     assert again.backup.read_bytes() == content
 
 
+@pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv"])
+def test_results_in_the_sheet_itself_do_not_count_as_a_change(shop, name):
+    """After `write_back`, the failed rows can be written until something else changes the sheet."""
+    path = shop.sheet(name, [row_of(NEW), row_of(pet(1, "Rex"), status="solld")])
+    sheet = shop.store.read(path)
+    report = shop.store.apply(shop.store.plan(sheet, **NO_LIMITS))
+    ps.write_back(sheet, report)
+    found = shop.store.failed_rows(report.run_id, shop.folder / "failed.xlsx")
+    assert [cell.value for cell in openpyxl.load_workbook(found.path)["Pets"]["C"]] == [
+        "status",
+        "solld",
+    ]
+    _replace_text(path, "Kim", "Kimba")
+    with pytest.raises(PlanError, match="was changed since run"):
+        shop.store.failed_rows(report.run_id, shop.folder / "failed.xlsx")
+
+
 def test_what_cannot_become_a_workbook_says_why(shop):
     """A changed sheet, a DataFrame, another ending and an undo are refused with the way out."""
     path = shop.sheet("pets.xlsx", [row_of(NEW), row_of(pet(1, "Rex"), status="solld")])
@@ -404,6 +423,14 @@ def test_what_cannot_become_a_workbook_says_why(shop):
     _replace_text(path, "solld", "sold")
     with pytest.raises(PlanError, match="was changed since run"):
         shop.store.failed_rows(report.run_id, shop.folder / "failed.xlsx")
+    frame = ps.frame_from_pets([pet(1, "Rex", status="solld"), pet(2, "Mia", status="sold")])
+    of_frame = shop.store.apply(shop.store.plan(frame, **NO_LIMITS))
+    with pytest.raises(PlanError, match="was of a DataFrame") as refused:
+        shop.store.failed_rows(of_frame.run_id, shop.folder / "failed.xlsx")
+    assert "frame.iloc" in refused.value.hint
+    results = of_frame.to_frame()
+    rows = results.loc[results["outcome"] == "needs fixing", "row"]
+    assert [each.name for each in ps.pets_from_frame(frame.iloc[rows])] == ["Rex"]
     undo = shop.store.apply(shop.store.undo(report.run_id))
     with pytest.raises(PlanError, match="is an undo"):
         shop.store.failed_rows(undo.run_id, shop.folder / "failed.xlsx")

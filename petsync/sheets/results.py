@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import glob
 import hashlib
 import io
 import itertools
 import os
 import re
 import zipfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from os.path import lexists
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -36,10 +38,10 @@ from petsync.sheets.files import (
     must_be_closed,
     no_address,
 )
-from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, letter
-from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS
-from petsync.sheets.load import base_tab, load
-from petsync.sheets.read import read_grid, read_sheet
+from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, Grid, letter
+from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS, own_results
+from petsync.sheets.load import STDIN, base_tab, load
+from petsync.sheets.read import read_grid, read_sheet, sheet_of
 from petsync.sheets.sidecar import (
     INTERRUPTED,
     read_unchecked_lines,
@@ -51,6 +53,7 @@ from petsync.table.arrow import SCHEMA
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
 from petsync.table.frame import has_action, is_blank
+from petsync.table.options import STATUSES
 from petsync.table.sheet import Finding, Sheet, cell_address, frame_of
 
 __all__ = [
@@ -67,6 +70,7 @@ __all__ = [
     "check_suffix",
     "check_writable",
     "create_backup",
+    "find_written_digest",
     "id_edits",
     "load_unchanged",
     "must_take_results",
@@ -607,6 +611,58 @@ def write_back_noting_digest(
     load_unchanged(sheet, _SEE_REPORT)
     write_file(source.path, source, data, lines)
     return backup
+
+
+def find_written_digest(report: Report, statuses: Sequence[str] = STATUSES) -> str | None:
+    """Return the SHA-256 of the sheet's file if `write_back` of the report, with or without the
+    result columns, is all that has changed it since the plan; else None. The backup of the file
+    shows what it was before.
+    """
+    plan = report.plan
+    if plan.source == STDIN or not plan.source_digest:
+        return None
+    try:
+        now = load(Path(plan.source), plan.encoding or None)
+        before = _read_backup(now.path.resolve(), plan, statuses)
+        if before is None:
+            return None
+        sheet, source = before
+        grid = read_grid(now, sheet.tab or None, sheet.mapping)
+        for only_ids in (True, False):
+            data, _ = apply_results(source, sheet, report, only_ids=only_ids)
+            written = replace(source, data=data, original=b"")
+            if _has_same_cells(grid, read_grid(written, sheet.tab or None, sheet.mapping)):
+                return now.digest
+    except (OSError, ValueError, SheetError):
+        return None
+    return None
+
+
+def _read_backup(file: Path, plan: Plan, statuses: Sequence[str]) -> tuple[Sheet, Source] | None:
+    """Return the backup of a file with the content that the plan is for; None if there is none."""
+    for path in file.parent.glob(f"{glob.escape(file.stem)}.backup-*{glob.escape(file.suffix)}"):
+        at_backup = msgspec.structs.replace(plan, source=str(path))
+        sheet = sheet_of(at_backup, statuses=statuses)
+        if sheet is not None:
+            return sheet, load(path, plan.encoding or None)
+    return None
+
+
+def _has_same_cells(grid: Grid, other: Grid) -> bool:
+    """Return true if two grids have the same texts in the same places, except in the columns of
+    results.
+    """
+    found = []
+    for each in (grid, other):
+        results = own_results(each.header)
+        found.append(
+            [
+                (name, cells.text)
+                for name, cells in zip(each.header, each.columns, strict=True)
+                if name not in results
+            ]
+        )
+    return np.array_equal(grid.rows, other.rows) and found[0] == found[1]
 
 
 def check_replaceable(path: Path, *, force: str = "") -> None:

@@ -6,13 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from petsync._files import is_in_parts
 from petsync.errors import PlanError
 from petsync.plan.change import Conflict
 from petsync.plan.compare import blocked_row
-from petsync.plan.plan import both_sides
+from petsync.plan.plan import Plan, both_sides
 from petsync.plan.report import Report
 from petsync.report.words import capital, describe_cause
 from petsync.sheets.failed import FAILED, Advice, FailedRows, write_failed_rows
+from petsync.sheets.load import STDIN
+from petsync.sheets.read import FRAME_NAME
 from petsync.store.runs import Outputs
 from petsync.table.sheet import Sheet
 
@@ -24,14 +27,29 @@ def save_failed_rows(
 ) -> FailedRows:
     """Write the rows of the run that failed, that conflict or that need fixing into a workbook.
 
-    Raises PlanError if the run is an undo, or if its sheet is missing or was changed since the run,
-    and SheetError as `write_failed_rows` does.
+    Raises PlanError if the run is an undo, if its sheet is not one file, or if that is missing or
+    was changed since the run; and SheetError as `write_failed_rows` does.
     """
     plan = report.plan
     if plan.undoes:
         raise PlanError(
             f"run {report.run_id} is an undo, which has no rows of a sheet",
             hint=f"`petsync undo {plan.undoes}` shows what is left to undo.",
+        )
+    if (kind := _describe_other_sheet(plan)) is not None:
+        hint = (
+            f"`petsync runs {report.run_id}` shows them. Fix them, and plan the sheet again: the "
+            "plan has what is still to be done."
+        )
+        if plan.source == FRAME_NAME:
+            hint = (
+                f"store.run({report.run_id!r}).to_frame() has the outcome of each row, and its "
+                "position in the column `row`. Fix these rows, and plan them: "
+                "store.plan(frame.iloc[rows])."
+            )
+        raise PlanError(
+            f"run {report.run_id} was of {kind}: only the failed rows of a file become a workbook",
+            hint=hint,
         )
     found = outputs.sheet_of_run(report, statuses)
     if found is None:
@@ -42,6 +60,15 @@ def save_failed_rows(
         )
     sheet, report = found
     return write_failed_rows(sheet, report, path, _advice_of(report, sheet), statuses=statuses)
+
+
+def _describe_other_sheet(plan: Plan) -> str | None:
+    """Return what the sheet of a plan is, if it is not one file."""
+    if plan.source == FRAME_NAME and not plan.source_digest:
+        return "a DataFrame"
+    if plan.source == STDIN:
+        return "standard input"
+    return "a sheet in several files" if is_in_parts(plan.source) else None
 
 
 def _advice_of(report: Report, sheet: Sheet) -> Mapping[int, Sequence[Advice]]:

@@ -75,7 +75,7 @@ from petsync.plan.scope import longest_list
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import FRAME_NAME, sheet_of
-from petsync.sheets.results import create_backup, write_back_noting_digest
+from petsync.sheets.results import create_backup, find_written_digest, write_back_noting_digest
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -438,10 +438,12 @@ class Outputs:
         self, report: Report, statuses: tuple[str, ...]
     ) -> tuple[Sheet, Report] | None:
         """Return the sheet of the report's plan, with its base updated by the runs, and the report
-        for this sheet; None if the sheet is missing, or something other than the run has changed
-        it.
+        for this sheet; None if the sheet is missing, or something other than the run, or
+        `write_back` of its report, has changed it.
         """
         sheet = self.sheet(report.plan, statuses)
+        if sheet is None and (digest := find_written_digest(report, statuses)) is not None:
+            sheet = sheet_of(report.plan, statuses=statuses, digest=digest)
         if sheet is None:
             return None
         return self.history.continue_base(sheet), _report_for_sheet(report, sheet)
