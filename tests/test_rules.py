@@ -286,6 +286,8 @@ def test_a_failing_check_is_named(tmp_path: Path) -> None:
         (lambda rows: [99], "its check returned the row 99"),
         (lambda rows: 5, "a value of the type int"),
         (lambda rows: rows["name"] == "Rex", "a value of the type Series"),
+        (lambda rows: (rows["name"] == "Rex").to_numpy(), "a value of the type ndarray"),
+        (lambda rows: [["Rex"]], "does not name rows"),
     ):
         with pytest.raises(SettingsError) as caught:
             csv_of(tmp_path, TEXT, rules=[rule(check=check)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from hypothesis import strategies as st
 from shop import plan_of
 from strategies import ids, pets
 
+from petsync.differences import diff
 from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.columns import CLEARED
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet, rows_of
+from petsync.testing import FakeService
 
 pytestmark = pytest.mark.slow
 
@@ -494,6 +497,77 @@ def test_any_arrow_table_is_a_sheet() -> None:
         assert frame["photo_urls"].iloc[0] == ["http://x/1"]
         assert frame["tags"].to_list()[1] == []
         assert frame["tags"].to_list()[2] is None
+
+
+def test_polars_types_are_read_exactly() -> None:
+    """The types that polars gives its columns keep their values, also in columns of one's own."""
+    table = pa.table(
+        {
+            "id": pa.array([2**63 - 1, None], pa.uint64()),
+            "name": pa.array(["Zoë", "Mia"], pa.string_view()),
+            "status": pa.array(["sold", None], pa.dictionary(pa.uint32(), pa.large_string())),
+            "category": pa.array(
+                [{"id": 2**60 + 1, "name": "Cats"}, None],
+                pa.struct([("id", pa.uint64()), ("name", pa.string_view())]),
+            ),
+            "tags": pa.array(
+                [[{"id": 7, "name": "a"}], []],
+                pa.large_list(pa.struct([("id", pa.uint64()), ("name", pa.string_view())])),
+            ),
+            "photo_urls": pa.array([["http://x/1"], None], pa.large_list(pa.string_view())),
+            "array": pa.array([["a", "b"], None], pa.list_(pa.string_view(), 2)),
+            "price": pa.array([None, Decimal("2.50")], pa.decimal128(10, 2)),
+            "none": pa.nulls(2),
+        }
+    )
+    sheet = read_sheet(Stream(table))
+    assert [each.rule for each in sheet.problems] == ["status-missing"]
+    frame, others = sheet.frame, sheet.others
+    assert frame["id"].to_list() == [2**63 - 1, pd.NA]
+    assert frame[["category", "category_id"]].iloc[0].to_list() == ["Cats", 2**60 + 1]
+    assert frame["tags"].to_list() == [[Tag(7, "a")], []]
+    assert others.iloc[0].to_list() == ["a; b", "", ""]
+
+
+def test_a_table_is_compared_and_written_like_a_data_frame(tmp_path: Path) -> None:
+    """Arrow tables are sides of a difference, and `write_sheet` writes them."""
+    columns = {"id": [1, 2], "name": ["Rex", "Mia"], "tags": [["a"], None]}
+    table = pa.table(columns).cast(
+        pa.schema(
+            [
+                ("id", pa.uint64()),
+                ("name", pa.string_view()),
+                ("tags", pa.large_list(pa.string_view())),
+            ]
+        )
+    )
+    assert not diff(Stream(table), pd.DataFrame(columns))
+    for name in ("pets.csv", "pets.xlsx", "pets.json", "pets.jsonl", "pets.parquet"):
+        write_sheet(Stream(table), tmp_path / name)
+        written = read_sheet(tmp_path / name).frame
+        assert written["id"].to_list() == [1, 2]
+        assert written["tags"].to_list()[0] == [Tag(None, "a")]
+
+
+class LazyFrame:
+    """A query without rows, as polars has it."""
+
+    def collect(self) -> pa.Table:
+        """Return the rows."""
+        return pa.table({"id": [1], "name": ["Rex"]})
+
+
+def test_a_lazy_table_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    """A query has no rows before its `collect()`, and the error names this."""
+    with pytest.raises(SheetError) as caught:
+        read_sheet(LazyFrame())
+    assert "collect()" in caught.value.hint
+    with pytest.raises(TypeError, match=r"collect\(\)"):
+        diff(LazyFrame(), LazyFrame())
+    with FakeService() as service, service.connect(state=tmp_path) as store:
+        with pytest.raises(SheetError) as caught:
+            store.plan(LazyFrame())
+        assert "collect()" in caught.value.hint
 
 
 def test_an_arrow_stream_that_is_no_table_is_refused() -> None:

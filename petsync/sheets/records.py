@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CATEGORY_ID",
     "Records",
+    "collect_hint",
     "frame_of_stream",
     "frame_of_table",
     "iter_objects",
@@ -286,8 +287,18 @@ def frame_of_stream(stream: ArrowStream) -> pd.DataFrame:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SheetError(
             f"{type_name(stream)} is not a table that petsync can read: {error}",
-            hint="Pass a table with named columns, or make it a pandas DataFrame.",
+            hint=collect_hint(stream)
+            or "Pass a table with named columns, with standard Arrow types: cast others, such as "
+            "polars' Int128. Or make it a pandas DataFrame.",
         ) from None
+
+
+def collect_hint(value: object) -> str:
+    """Return the way out for a query that has no rows yet, such as a LazyFrame of polars; "" for
+    other values.
+    """
+    is_lazy = callable(getattr(value, "collect", None))
+    return f"Pass its rows: call collect() of the {type(value).__name__}." if is_lazy else ""
 
 
 def frame_of_table(table: pa.Table) -> pd.DataFrame:

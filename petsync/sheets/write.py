@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 
 from petsync._files import check_name, write_atomically
 from petsync.errors import SheetError
+from petsync.models import Pet
 from petsync.plan.change import Snapshot
 from petsync.protocol.json import encode_pet, encode_pets
 from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
 from petsync.sheets.files import no_address
+from petsync.sheets.records import frame_of_stream
 from petsync.sheets.results import backup_before_export
 from petsync.sheets.sidecar import write_with_sidecar
 from petsync.sheets.xlsx.contents import (
@@ -32,7 +34,14 @@ from petsync.sheets.xlsx.contents import (
     drop_clear_ids,
     replace_texts,
 )
-from petsync.table.arrow import SCHEMA, TAG_IDS, PetTable, table_from_frame
+from petsync.table.arrow import (
+    SCHEMA,
+    TAG_IDS,
+    ArrowStream,
+    PetTable,
+    frame_from_table,
+    table_from_frame,
+)
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, pets_from_frame
@@ -74,8 +83,9 @@ def write_sheet(
     statuses: Sequence[str] = STATUSES,
     force: bool = False,
 ) -> Path | None:
-    """Write a DataFrame with the canonical columns, or an object with such a `frame`, to `path`.
-    Return the path of a backup of the replaced file; None if no backup was needed.
+    """Write a DataFrame or an Arrow table with the canonical columns, or an object with such a
+    `frame`, to `path`. Return the path of a backup of the replaced file; None if no backup was
+    needed.
 
     The suffix selects the format: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets in the
     service's format), `.jsonl` (the same, one pet per line) or `.parquet`. Sheets have all
@@ -102,6 +112,8 @@ def write_sheet(
         raise SheetError(
             f"{str(path)!r} cannot be written: {error.strerror}", hint="Give it another name."
         ) from None
+    if isinstance(data, ArrowStream) and not isinstance(data, pd.DataFrame):
+        data = frame_of_stream(data)
     chosen_base = choose_base(data, base)
     if chosen_base is not None:
         chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
@@ -127,8 +139,8 @@ def write_sheet(
         ".xlsx": workbook,
         ".csv": lambda: _csv_file(data, clear, ",", is_own_base=is_own_base),
         ".tsv": lambda: _csv_file(data, clear, "\t", is_own_base=is_own_base),
-        ".json": lambda: encode_pets(pets_from_frame(_values(data))),
-        ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in pets_from_frame(_values(data))),
+        ".json": lambda: encode_pets(_pets(data)),
+        ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in _pets(data)),
         ".parquet": lambda: parquet_bytes(_parquet_table(data)),
     }
     writer = writers.get(path.suffix.casefold())
@@ -170,6 +182,11 @@ def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
     stream = io.StringIO(newline="")
     csv.writer(stream, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
     return stream.getvalue().encode("utf-8-sig")
+
+
+def _pets(data: Any) -> list[Pet]:
+    """Return the pets of the rows; a tag that is a name becomes a Tag."""
+    return pets_from_frame(frame_from_table(table_from_frame(_values(data))))
 
 
 def _frame(data: Any) -> pd.DataFrame:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -306,10 +308,15 @@ def _run_check(rule: SheetRule, frame: pd.DataFrame) -> list[_Violation]:
     if isinstance(found, pd.DataFrame):
         return [*_of_frame(found, [each for each in _FRAME_COLUMNS if each not in frame])]
     if isinstance(found, Iterable) and not isinstance(found, pd.Series | str):
-        return [_Violation(int(row)) for row in found]
+        rows = [*found]
+        if not any(isinstance(row, bool | np.bool_) for row in rows):
+            with suppress(TypeError):
+                return [_Violation(index(row)) for row in rows]
     raise SettingsError(
-        f"rule {rule.name!r}: its check returned a value of the type {type(found).__name__}",
-        hint="Return the rows that break the rule, as a DataFrame.",
+        f"rule {rule.name!r}: its check returned a value of the type {type(found).__name__}, "
+        "which does not name rows",
+        hint="Return the rows that break the rule: a DataFrame of pandas with the index that the "
+        "check got, or a list of row numbers. Of a mask, rows.index[mask] are the numbers.",
     )
 
 
