@@ -98,11 +98,6 @@ MISTAKES = (
             "rules", "must be a list of tables", "Write [[rules]]"),
     Mistake("limits of a rule", '[[rules]]\nname = "a"\ncolumns = ["b"]\nminimum = "much"', 9,
             "rules[1].minimum", "must be a number", "Write, for example, minimum = 0."),
-    Mistake("rule for all rows in parts",
-            other('mode = "push"\nsheet = "big/*.csv"\n[[jobs.catalogue.rules]]\nname = "a"\n'
-                  'columns = ["name"]\nunique = true'), 5,
-            "jobs.catalogue.rules", "needs all rows at once", "enabled = false", whole=True,
-            schema=False),
     Mistake("no job", 'url = "https://shop.example/v2"', 1, "", "there is no job",
             "petsync init", whole=True, schema=False),
     Mistake("job without a name", '[jobs]\nmode = "push"', 2, "jobs.mode",

@@ -216,23 +216,36 @@ def test_values_are_unique_across_the_files_of_a_folder(
     assert any("2 cells were read with a warning" in note for note in plan.notes)
 
 
-def test_values_of_another_type_are_not_compared_in_parts(store: ps.Store, tmp_path: Path) -> None:
-    """A column whose values may have equal texts although they differ is refused, with its type."""
-    frame = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Mia"], "Weight": [1.5, 1.5]})
-    with_rules(store, SheetRule(name="weight", columns=["Weight"], unique=True))
-    with (
-        ThreadPoolExecutor(1) as executor,
-        pytest.raises(SettingsError, match=r"'weight' .* Weight .* has values of type double"),
-    ):
-        store.plan(files_of(tmp_path, "parquet", frame), executor=executor)
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_petsyncs_columns_are_unique_across_the_files_of_a_folder(
+    store: ps.Store, tmp_path: Path, kind: str
+) -> None:
+    """A value of petsync's columns, and of columns of any type, that is also in another file blocks
+    both rows, as in the sheet in one piece.
+    """
+    frame = pd.DataFrame([{"id": pet.id, "name": pet.name, "status": pet.status} for pet in PETS])
+    frame["Weight"] = [n + 0.5 for n in range(12)]
+    frame.loc[1, "name"] = " Pet 12 "
+    frame.loc[9, "Weight"] = 0.5
+    name = SheetRule(name="name", columns=["name"], unique=True)
+    weight = SheetRule(name="weight", columns=["Weight", "status"], unique=True)
+    alone = SheetRule(name="alone", columns=["Weight"], unique=True, severity="warning")
+    with_rules(store, name, weight, alone)
+    whole = store.plan(frame)
+    with ThreadPoolExecutor(1) as executor:
+        plan = store.plan(files_of(tmp_path, kind, frame), executor=executor)
+    assert [each.pet_id for each in whole.blocked] == [1, 2, 10, 12]
+    assert [each.pet_id for each in plan.blocked] == [1, 2, 10, 12]
+    assert plan.changes == whole.changes
+    assert any("2 cells were read with a warning" in note for note in plan.notes)
 
 
 def test_a_rule_for_all_rows_is_refused_in_parts(tmp_path: Path) -> None:
     """A rule that needs all rows at once is refused before files and store are read."""
     folder = files_of(tmp_path, "csv", pd.DataFrame({"id": range(9), "name": "Rex"}))
-    own = SheetRule(name="own", columns=["name"], unique=True)
+    own = SheetRule(name="own", check=lambda rows: rows)
     with (
         ps.connect("http://127.0.0.1:1/v2", state=tmp_path / "state") as nowhere,
-        pytest.raises(SettingsError, match=r"the rule 'own' \(unique\) needs all rows at once"),
+        pytest.raises(SettingsError, match=r"the rule 'own' \(check\) needs all rows at once"),
     ):
         with_rules(nowhere, own).plan(folder)

@@ -63,7 +63,6 @@ __all__ = [
     "keyword_options",
     "limit_option",
     "memory_option",
-    "must_be_one_file",
     "plan_from_sheet",
     "plan_options",
     "read_inputs",
@@ -727,22 +726,6 @@ def read_inputs(
             planning=planning,
             on_progress=on_progress,
             **reading,
-        )
-
-
-def must_be_one_file(sheet: Path | str) -> None:
-    """Raise UsageError for a sheet in several files, and for an address."""
-    if isinstance(sheet, str):
-        raise click.UsageError(
-            f"{sheet} is an address, which only `plan`, `apply` and `rehearse` read. Name a "
-            "workbook or a CSV file on this machine."
-        )
-    if is_in_parts(sheet):
-        if not sheet.exists() and not has_wildcards(sheet):
-            raise click.UsageError(f"{sheet}: there is no such file.")
-        raise click.UsageError(
-            f"{sheet} is a folder, a pattern or a large Parquet file, which only `plan`, `apply` "
-            "and `rehearse` read as a sheet. Name a smaller file."
         )
 
 

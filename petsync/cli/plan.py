@@ -18,7 +18,7 @@ import click
 import petsync as ps
 from petsync._display import quote
 from petsync._extras import needs_extra
-from petsync._files import is_in_parts, write_atomically
+from petsync._files import has_wildcards, is_in_parts, write_atomically
 from petsync.cli import context as progress
 from petsync.cli.context import (
     Context,
@@ -45,7 +45,6 @@ from petsync.cli.options import (
     is_saved_plan,
     limit_option,
     memory_option,
-    must_be_one_file,
     plan_from_sheet,
     plan_options,
     read_inputs,
@@ -88,6 +87,7 @@ petsync check catalogue.xlsx --annotate marked.xlsx
 petsync check catalogue.xlsx --sheet Pets --column Tiername=name --strict
 petsync check arrivals.csv --json
 petsync check arrivals.csv --rules
+petsync check 'pets/*.csv'
 """
 
 
@@ -124,27 +124,38 @@ def check_command(
     """List the mistakes in SHEET.
 
     The mistakes are grouped by kind, each with its cell and a suggestion. The rules of your own in
-    petsync.toml (`[[rules]]`) are checked too. The check needs no store, and does not change SHEET.
+    petsync.toml (`[[rules]]`) are checked too. SHEET may be a folder or a pattern of Parquet, CSV
+    or JSON Lines files. The check needs no store, and does not change SHEET.
     `petsync plan` also finds mistakes that only a comparison with the
     store shows, such as an id that no pet has.
 
     Exit codes: 0 if every row can be used, 3 if errors block rows or the sheet, 1 if the file
     cannot be read. With --strict, 3 for warnings too.
     """
-    must_be_one_file(sheet)
+    if isinstance(sheet, str):
+        raise click.UsageError(
+            f"{sheet} is an address, which only `plan`, `apply` and `rehearse` read. Name a file "
+            "or a folder on this machine."
+        )
+    in_parts = is_in_parts(sheet)
+    if in_parts and not sheet.exists() and not has_wildcards(sheet):
+        raise click.UsageError(f"{sheet}: there is no such file.")
+    if marked is not None and in_parts:
+        raise click.UsageError(
+            f"--annotate marks the cells of one file, and {sheet} is checked in parts."
+        )
     if marked is not None:
         must_differ(marked, sheet)
         must_be_writable(marked)
     settings = context.settings
-    profile = profile_from(settings.profile, settings.service)
+    options = {
+        "defaults": settings.columns,
+        "statuses": profile_from(settings.profile, settings.service).statuses,
+        "rules": settings.rules,
+        **reading,
+    }
     with as_usage_error(reading):
-        read = ps.read_sheet(
-            sheet,
-            defaults=settings.columns,
-            statuses=profile.statuses,
-            rules=settings.rules,
-            **reading,
-        )
+        read = _check_in_parts(sheet, options) if in_parts else ps.read_sheet(sheet, **options)
     if context.as_json or form == "json":
         from petsync.report.json import findings_json
 
@@ -159,6 +170,17 @@ def check_command(
     if form != "json":
         _suggest_after_check(context, read, sheet, is_marked=marked is not None)
     return SOME_FAILED if read.errors or (strict and read.problems) else 0
+
+
+def _check_in_parts(path: Path, options: dict[str, Any]) -> Sheet:
+    # Most sheets are in one file.
+    from petsync.scale.check import check_files
+    from petsync.table.options import ReadOptions
+
+    for option, name in (("--sheet", "tab"), ("--correct", "corrections")):
+        if options.get(name):
+            raise click.UsageError(f"{option} cannot apply to {path}, which is checked in parts.")
+    return check_files(path, ReadOptions.of(options))
 
 
 def _suggest_after_check(

@@ -404,15 +404,6 @@ def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
             "rows of a folder or a pattern cannot be matched without the name",
             'Write match_on = ["name"], or remove it.',
         )
-    for rule in draft.job.rules:
-        if rule.enabled and rule.applies_to == "sheet" and rule.problem_in_parts:
-            yield draft.mistake(
-                "rules",
-                f"the rule {rule.name!r} {rule.problem_in_parts}, but a folder or a pattern is "
-                "compared in parts",
-                f'Switch it off for this job: [[jobs.{draft.name}.rules]] with name = "{rule.name}"'
-                ", unique = true, its columns, and enabled = false.",
-            )
 
 
 _PLAIN = [each for each in READABLE if not each.endswith(PACKED)]

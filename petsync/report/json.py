@@ -97,7 +97,7 @@ def findings_json(sheet: Sheet) -> bytes:
         {
             "source": sheet.source,
             "tab": sheet.tab,
-            "rows": len(sheet),
+            "rows": len(sheet) + sheet.agreeing,
             "blocked": sheet.blocked,
             "errors": sheet.errors,
             "warnings": len(sheet.problems) - sheet.errors,

@@ -25,14 +25,17 @@ import pyarrow.types as types
 from petsync._files import has_wildcards, list_files
 from petsync.apply.planfile import PLAN_KEY
 from petsync.errors import SettingsError, SheetError
-from petsync.scale.parts import PartWriter, part_of, read_rows
+from petsync.plan.notes import first_items
+from petsync.scale.parts import BASE_FOLDER, PartFolder, PartWriter, part_of, read_rows
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.sheets import csv
-from petsync.sheets.files import KIND_OF_PART, changed_error, open_regular
+from petsync.sheets.base import find_base
+from petsync.sheets.files import KIND_OF_PART, Source, changed_error, open_regular
 from petsync.sheets.grid import CellKind, Cells, Fault, Grid
 from petsync.sheets.headers import ACTION, Mapper, check_mapping, fold_header, present_headers
 from petsync.sheets.read import Origin, grid_from_frame, sheet_from_frame, validate_grid
 from petsync.sheets.records import CATEGORY_ID, iter_objects, with_flat_category
+from petsync.sheets.validate.own import Observed
 from petsync.table.arrow import SCHEMA, TAG_IDS, table_from_frame
 from petsync.table.base import Base
 from petsync.table.frame import EXTRA
@@ -40,14 +43,17 @@ from petsync.table.options import ReadOptions
 from petsync.table.sheet import FILE_ROWS, Sheet
 
 __all__ = [
+    "FileRows",
     "OddCells",
     "Rest",
     "SheetFiles",
     "SplitFiles",
     "SplitTask",
     "choose_files",
+    "find_exported",
     "find_files",
     "find_repeated",
+    "read_status",
     "split_files",
 ]
 
@@ -66,8 +72,6 @@ _TEXT = pa.large_string()
 _TEXTS = pa.large_list(_TEXT)
 _VALUES = pa.schema([(KEY, pa.int64()), (ORDER, pa.int64())])
 """A hash of the values of a row that must be unique, and the row's ORDER."""
-_UNIQUE_TYPES = (pa.string(), pa.large_string(), pa.int64(), pa.int32())
-"""The types of values that are equal if and only if their texts are."""
 
 Run = Callable[[Callable[[Path], Any], Sequence[Path]], Iterable[Any]]
 """Computes a pure function of each file, in order."""
@@ -103,6 +107,31 @@ def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
     return found, next(iter(files))
 
 
+def find_exported(files: SheetFiles) -> PartFolder | Base | str | None:
+    """Return the base of a folder or of a CSV file in it, the reason why it cannot be used, or
+    None. Raises SheetError if several files have a base.
+    """
+    source = Path(files.source)
+    folder = (source if source.is_dir() else source.parent) / BASE_FOLDER
+    if folder.is_dir() and not source.is_file():
+        try:
+            base = PartFolder.open(folder)
+        except SheetError as error:
+            return error.message
+        missing = [part.file for part in base.manifest.parts if not (folder / part.file).is_file()]
+        return f"{folder} lacks {first_items(missing)}" if missing else base
+    found = {path: find_base(Source(path, "text", b"")) for path in files.files}
+    found = {path: each for path, each in found.items() if each != (None, "")}
+    if len(found) > 1:
+        names = [path.name for path in found]
+        raise SheetError(
+            f"{files.source}: {first_items(names)} each have the records of an export, and a sheet "
+            "in several files can only have the records of one",
+            hint="Name each of these files separately.",
+        )
+    return next((base or refused for base, refused in found.values()), None)
+
+
 class OddCells(NamedTuple):
     """The properties of a row besides the texts of its cells."""
 
@@ -126,6 +155,19 @@ class _Batch(NamedTuple):
     """The rows of cells that are not plain texts, by number in the file."""
     warned: Collection[int] = ()
     """The numbers of the rows that have warnings, and a key."""
+    observed: Observed | None = None
+    """What the validation found, if a rule compares the values of rows."""
+
+
+class FileRows(NamedTuple):
+    """Consecutive rows of a file."""
+
+    table: pa.Table
+    """The columns of the sheet's schema that `SheetFiles.read` needs, with ROW."""
+    odd: Mapping[int, OddCells]
+    """The rows of cells that are not plain texts, by ROW."""
+    validate: Callable[[Observed], Sheet]
+    """Returns the sheet of these rows without the others, and fills the `Observed`."""
 
 
 class _OwnPart(NamedTuple):
@@ -135,7 +177,7 @@ class _OwnPart(NamedTuple):
     rows: int
     """The number of its rows."""
     status: tuple[int, ...]
-    """Its state on the disk, see `_read_status`."""
+    """Its state on the disk, see `read_status`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +186,11 @@ class Rest:
 
     rows: pa.Table
     """The rows in the columns of the sheet's schema, by ROW."""
-    odd: Mapping[int, OddCells]
+    odd: Mapping[int, OddCells] = field(default_factory=dict)
     """The rows of cells that are not plain texts, by ROW."""
-    statuses: frozenset[str]
+    statuses: frozenset[str] = frozenset()
     """The statuses of the store, and those of the rows' pets at the export."""
-    base: Base | None
+    base: Base | None = None
     """The pets of the rows at the export, None without a base."""
 
 
@@ -203,39 +245,22 @@ class SheetFiles(ABC):
         return None
 
     @abstractmethod
-    def read(self, rest: Rest) -> Sheet:
-        """Return the sheet of some rows."""
+    def read(self, rest: Rest, observed: Observed | None = None) -> Sheet:
+        """Return the sheet of some rows. `observed` is that of `validate_grid`."""
+
+    @abstractmethod
+    def iter_rows(self, path: Path, start: int, statuses: frozenset[str]) -> Iterator[FileRows]:
+        """Yield the rows of a file; their `validate` knows these statuses. `start` is ROW before
+        the file's first row.
+        """
 
     @property
-    @abstractmethod
-    def others(self) -> Mapping[str, str]:
-        """The column in `schema` of each of the sheet's own columns, by header."""
-
-    def find_unique(self) -> list[list[str]]:
-        """Return for each `unique` rule the columns in `schema` whose values it compares. A rule
-        whose columns the sheet lacks is left out: the whole sheet reports it. Raises SettingsError
-        for values that cannot be compared in parts.
-        """
-        others = self.others
-        folded = {fold_header(name): name for name in reversed([*others])}
-        found = []
-        for rule in self.options.rules:
-            if rule.kind != "unique" or not rule.enabled or rule.applies_to != "sheet":
-                continue
-            names = [n if n in others else folded.get(fold_header(n)) for n in rule.used_columns]
-            columns = [others[name] for name in names if name is not None]
-            for column in columns:
-                kind = self.schema.field(column).type
-                if kind not in _UNIQUE_TYPES:
-                    raise SettingsError(
-                        f"the rule {rule.name!r} (unique) cannot compare the column {column} of "
-                        f"{self.source} in parts: it has values of type {kind}",
-                        hint="Write it with texts or int64, or switch the rule off for it "
-                        "(enabled = false).",
-                    )
-            if len(columns) == len(names):
-                found.append(columns)
-        return found
+    def has_unique(self) -> bool:
+        """True if a rule compares the values of different rows."""
+        return any(
+            rule.kind == "unique" and rule.enabled and rule.applies_to == "sheet"
+            for rule in self.options.rules
+        )
 
     def read_all(self) -> Sheet:
         """Return the sheet of all rows, in memory."""
@@ -248,7 +273,7 @@ class SheetFiles(ABC):
                 odd |= {start + row: each for row, each in batch.odd.items()}
                 place += len(batch.rows)
         rows = pa.concat_tables(tables)
-        return self.read(Rest(rows=rows, odd=odd, statuses=frozenset(), base=None))
+        return self.read(Rest(rows=rows, odd=odd))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -328,8 +353,9 @@ def split_files(task: SplitTask) -> SplitFiles:
     # The worker of an earlier attempt may have died, or may still write.
     folder = Path(tempfile.mkdtemp(dir=task.folder), "parts")
     writer = PartWriter(folder, task.parts, schema, KEY)
-    unique = task.sheet.find_unique()
-    values = PartWriter(folder.with_name("values"), task.parts, _VALUES, KEY) if unique else None
+    values = None
+    if task.sheet.has_unique:
+        values = PartWriter(folder.with_name("values"), task.parts, _VALUES, KEY)
     for number, path in enumerate(task.files, task.first):
         start = place = number * FILE_ROWS
         digests.append(_digest(path))
@@ -341,7 +367,7 @@ def split_files(task: SplitTask) -> SplitFiles:
             counts.append(own.rows)
             if values is not None:
                 for batch in task.sheet.iter_batches(path):
-                    _write_values(values, _add_columns(batch, start, place), unique)
+                    _write_values(values, batch.observed, place)
                     place += len(batch.rows)
             continue
         for batch in task.sheet.iter_batches(path):
@@ -351,7 +377,7 @@ def split_files(task: SplitTask) -> SplitFiles:
             table = _add_columns(_without_keys(batch, listed), start, place)
             writer.write(table)
             if values is not None:
-                _write_values(values, table, unique)
+                _write_values(values, batch.observed, place)
             if table[KEY].null_count:
                 lacking.append(table.filter(table[KEY].is_null()).cast(schema))
             odd |= {start + row: each for row, each in batch.odd.items()}
@@ -372,21 +398,18 @@ def split_files(task: SplitTask) -> SplitFiles:
     )
 
 
-def _write_values(writer: PartWriter, table: pa.Table, unique: Sequence[Sequence[str]]) -> None:
-    """Write a hash of the values of each row for each of the rules, except of blank values. Other
-    values may have the same hash; then their rows are compared as a whole without need.
+def _write_values(writer: PartWriter, observed: Observed | None, place: int) -> None:
+    """Write a hash of the values of each row for each rule `unique`, except of blank values. Other
+    values may have the same hash; then their rows are compared as a whole without need. `place` is
+    ORDER of the first row.
     """
-    for number, columns in enumerate(unique):
-        is_known = np.ones(len(table), dtype=bool)
-        hashes = np.full(len(table), number, np.uint64)
-        for column in columns:
-            texts = _flat(table[column].cast(_TEXT).fill_null(""))
-            trimmed = Cells(texts).trim()
-            is_known &= ~Cells(trimmed).utf8.is_empty
-            own = pd.util.hash_array(trimmed.to_numpy(zero_copy_only=False))
-            hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + own
-        keys = pa.array(hashes.view(np.int64)[is_known])
-        writer.write(pa.table([keys, table[ORDER].filter(pa.array(is_known))], schema=_VALUES))
+    rules = {} if observed is None else observed.rules
+    for number, name in enumerate(sorted(rules)):
+        rule = rules[name]
+        if rule.keys is not None:
+            at = np.flatnonzero(rule.known)
+            keys = (rule.keys[at] + np.uint64(number)).view(np.int64)
+            writer.write(pa.table([pa.array(keys), pa.array(place + at)], schema=_VALUES))
 
 
 def find_repeated(files: Sequence[Path]) -> list[int]:
@@ -440,12 +463,6 @@ def _match(source: str, header: Sequence[str], options: ReadOptions) -> dict[str
     return columns
 
 
-def _match_others(files: SheetFiles, header: Sequence[str]) -> Mapping[str, int]:
-    """Return the position of each of the sheet's own columns."""
-    mapper = Mapper.of(files.source, files.options.columns)
-    return mapper.match(header, [str(n) for n in range(1, len(header) + 1)]).others
-
-
 # Parquet files: their columns have types, and are compared unchanged.
 
 
@@ -477,14 +494,31 @@ class _ParquetFiles(SheetFiles):
         for batch in _open(path).iter_batches(_BATCH_ROWS):
             table = pa.Table.from_batches([batch])
             rows = np.arange(first, first + len(table), dtype=np.int64)
-            yield _Batch(table, rows, _read_keys(table[self.columns["id"]]))
+            batch = _Batch(table, rows, _read_keys(table[self.columns["id"]]))
+            yield self._observe(batch) if self.has_unique else batch
+            first += len(table)
+
+    def _observe(self, batch: _Batch) -> _Batch:
+        observed = Observed()
+        self.read(Rest(rows=_add_columns(batch, 0, 0)), observed)
+        return batch._replace(observed=observed)
+
+    def iter_rows(self, path: Path, start: int, statuses: frozenset[str]) -> Iterator[FileRows]:
+        kinds = pa.schema([field for field in self.schema if field.name not in _ADDED])
+        first = start + 1
+        for batch in _open(path).iter_batches(_BATCH_ROWS):
+            table = pa.Table.from_batches([batch]).cast(kinds)
+            numbers = np.arange(first, first + len(table), dtype=np.int64)
+            table = table.append_column(ROW, pa.array(numbers))
+            rest = Rest(rows=table, statuses=statuses)
+            yield FileRows(table, {}, partial(self.read, rest))
             first += len(table)
 
     def find_part(self, path: Path, parts: int) -> _OwnPart | None:
         """Return the part that has all rows of a file, as in an export that was edited; None if
         there is no such part, or if an id needs a careful look.
         """
-        status = _read_status(path)
+        status = read_status(path)
         part, rows = None, 0
         for batch in _open(path).iter_batches(_BATCH_ROWS, columns=[self.columns["id"]]):
             keys = _read_keys(pa.chunked_array([batch.column(0)]))
@@ -500,7 +534,7 @@ class _ParquetFiles(SheetFiles):
     def read_file(self, path: Path, start: int, status: tuple[int, ...]) -> pa.Table:
         """Return the rows of a file that has a part. Raises SheetError if it was changed."""
         table = _open(path).read(use_threads=False)
-        if _read_status(path) != status:
+        if read_status(path) != status:
             raise changed_error(path)
         rows = np.arange(1, len(table) + 1)
         batch = _Batch(table, rows, _read_keys(table[self.columns["id"]]))
@@ -510,19 +544,15 @@ class _ParquetFiles(SheetFiles):
     def validator(self) -> Callable[[pa.Table, frozenset[str]], Sheet]:
         return self._validate
 
-    @property
-    def others(self) -> Mapping[str, str]:
-        names = [name for name in self.schema.names if name not in _ADDED]
-        return {name: names[at] for name, at in _match_others(self, names).items()}
-
     def _validate(self, rows: pa.Table, statuses: frozenset[str]) -> Sheet:
         mapping = {h: c for h, c in self.options.mapping.items() if h in rows.column_names}
         files = replace(self, options=msgspec.structs.replace(self.options, mapping=mapping))
-        return files.read(Rest(rows=rows, odd={}, statuses=statuses, base=None))
+        return files.read(Rest(rows=rows, statuses=statuses))
 
-    def read(self, rest: Rest) -> Sheet:
+    def read(self, rest: Rest, observed: Observed | None = None) -> Sheet:
+        added = [name for name in _ADDED if name in rest.rows.column_names]
         return sheet_from_frame(
-            rest.rows.drop_columns(_ADDED).to_pandas(types_mapper=_TYPES.get),
+            rest.rows.drop_columns(added).to_pandas(types_mapper=_TYPES.get),
             mapping=self.options.mapping,
             defaults=self.options.defaults,
             statuses=self.options.statuses,
@@ -531,10 +561,11 @@ class _ParquetFiles(SheetFiles):
             files=self.names,
             source=self.source,
             rules=self.options.rules,
+            observed=observed,
         )
 
 
-def _read_status(path: Path) -> tuple[int, ...]:
+def read_status(path: Path) -> tuple[int, ...]:
     """Return the size of a file, and when it was changed."""
     try:
         status = path.stat()
@@ -654,10 +685,6 @@ class _CellFiles(SheetFiles):
             positions=positions,
         )
 
-    @property
-    def others(self) -> Mapping[str, str]:
-        return {name: _cell_name(at) for name, at in _match_others(self, self.header).items()}
-
     @abstractmethod
     def iter_grids(self, path: Path) -> Iterator[Grid]:
         """Yield the rows of a file."""
@@ -670,7 +697,8 @@ class _CellFiles(SheetFiles):
         """Return the rows with their values. A row that has an error, equals another one, or has
         odd cells gets no key: it is read again later.
         """
-        sheet = self._validate(grid, self._find_statuses(grid), None)
+        observed = Observed() if self.has_unique else None
+        sheet = self._validate(grid, self._find_statuses(grid), None, observed)
         values, is_partial = _read_values(sheet)
         places = sheet.rows.index.get_indexer(pd.Index(grid.rows))
         values = values.take(pa.array(places, mask=places < 0))
@@ -685,7 +713,15 @@ class _CellFiles(SheetFiles):
         columns = {_cell_name(at): cells.text for at, cells in enumerate(grid.columns)}
         columns |= {column: values[name] for name, column in self.columns.items()}
         warned = {each.row for each in sheet.problems}.intersection(grid.rows[~is_odd].tolist())
-        return _Batch(pa.table(columns), grid.rows, _flat(keys), odd, warned)
+        return _Batch(pa.table(columns), grid.rows, _flat(keys), odd, warned, observed)
+
+    def iter_rows(self, path: Path, start: int, statuses: frozenset[str]) -> Iterator[FileRows]:
+        for grid in self.iter_grids(path):
+            grid = replace(grid, rows=start + grid.rows, files=self.names)
+            columns = {_cell_name(at): cells.text for at, cells in enumerate(grid.columns)}
+            table = pa.table({**columns, ROW: grid.rows})
+            validate = partial(self._validate, grid, statuses, None)
+            yield FileRows(table, dict(_find_odd(grid)), validate)
 
     def _find_statuses(self, grid: Grid) -> frozenset[str]:
         """Return the statuses in the cells: a row agrees only with a pet that has its status."""
@@ -693,15 +729,23 @@ class _CellFiles(SheetFiles):
             return frozenset()
         return frozenset(pc.unique(grid.columns[self.positions["status"]].text).to_pylist())
 
-    def _validate(self, grid: Grid, statuses: frozenset[str], base: Base | None) -> Sheet:
+    def _validate(
+        self,
+        grid: Grid,
+        statuses: frozenset[str],
+        base: Base | None,
+        observed: Observed | None = None,
+    ) -> Sheet:
         options, columns = self.options, present_headers(self.options.columns, self.header)
         known = frozenset([*options.known_statuses, *statuses])
         given = (options.statuses, known)
         origin, rules = Origin(self.source), options.rules
-        sheet = validate_grid(grid, origin, columns, given, options.clear, base, rules=rules)
+        sheet = validate_grid(
+            grid, origin, columns, given, options.clear, base, rules=rules, observed=observed
+        )
         return replace(sheet, mapping=columns, encoding=options.encoding or "")
 
-    def read(self, rest: Rest) -> Sheet:
+    def read(self, rest: Rest, observed: Observed | None = None) -> Sheet:
         numbers = rest.rows[ROW].to_numpy()
         places = np.flatnonzero(np.isin(numbers, [*rest.odd])).tolist()
         marked = {at: rest.odd[int(numbers[at])] for at in places}
@@ -724,7 +768,7 @@ class _CellFiles(SheetFiles):
             emptied=[at for at, each in marked.items() if each.is_emptied],
             files=self.names,
         )
-        return self._validate(grid, rest.statuses, rest.base)
+        return self._validate(grid, rest.statuses, rest.base, observed)
 
 
 class _CsvFiles(_CellFiles):

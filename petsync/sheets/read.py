@@ -53,7 +53,7 @@ from petsync.sheets.validate.columns import (
     positions,
 )
 from petsync.sheets.validate.findings import Note, Notes, escaped_list
-from petsync.sheets.validate.own import Checked, OwnRules, findings_rule
+from petsync.sheets.validate.own import Checked, Observed, OwnRules, findings_rule, hash_texts
 from petsync.sheets.validate.rows import (
     find_copies,
     note_non_data,
@@ -463,14 +463,16 @@ def validate_grid(
     base: Base | None = None,
     *,
     rules: Sequence[SheetRule] = (),
+    observed: Observed | None = None,
 ) -> Sheet:
     """Return the sheet of a grid, with its findings. `statuses` is a pair: the usual statuses and
-    the further valid ones. `base` is the base of the file, `rules` are the user's own.
+    the further valid ones. `base` is the base of the file, `rules` are the user's own. `observed`
+    is filled if the grid is a part of a sheet.
     """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     own = {rule_code(rule): findings_rule(rule) for rule in rules}
     notes = Notes(grid, {**headers.others, **headers.columns}, own)
-    reading = _SheetReader(grid, headers, notes, clear, base, rules)
+    reading = _SheetReader(grid, headers, notes, clear, base, rules, observed)
     reading.validate(*statuses)
     sheet = reading.sheet(origin)
     if all(problem.rule != "unknown-status" for problem in sheet.problems):
@@ -535,6 +537,7 @@ class _SheetReader:
     clear: str
     base: Base | None
     rules: Sequence[SheetRule] = ()
+    observed: Observed | None = None
     values: dict[str, Any] = field(default_factory=dict)
     cleared: dict[str, Bools] = field(default_factory=dict)
     blank: dict[str, Bools] = field(default_factory=dict)
@@ -653,6 +656,8 @@ class _SheetReader:
             self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.find_blocked()
         )
         note_repeated(self.grid, columns, without_id, ~ignored, self.notes)
+        if self.observed is not None:
+            self._observe(self.observed)
         if self.rules:
             active = ~ignored & ~self.repeats
             active[[*non_data, *self.grid.faults]] = False
@@ -668,8 +673,28 @@ class _SheetReader:
             active=active,
             frame=self._frame_of_check,
             notes=self.notes,
+            observed=self.observed,
         )
         self.checked = own.apply(self.rules)
+
+    def _observe(self, observed: Observed) -> None:
+        """Note what other parts of the sheet may concern."""
+        grid, columns = self.grid, self.headers.columns
+        observed.ids = self._ids()
+        observed.without_id = self._mask(self.blank, "id", missing=True)
+        if "name" in columns:
+            texts = (
+                grid.columns[at].trim()
+                for name, at in columns.items()
+                if name not in ("id", ACTION)
+            )
+            observed.contents = hash_texts(texts, len(grid.rows))
+        for position, header in enumerate(grid.header):
+            if header.strip():
+                continue
+            filled = np.flatnonzero(~grid.columns[position].find_blank())
+            if len(filled):
+                observed.first_filled[position] = int(filled[0])
 
     def _frame_of_check(self, rows: Bools) -> pd.DataFrame:
         """Return these rows with all columns, for a check of the user; a blank cell is missing."""
@@ -777,17 +802,18 @@ def sheet_from_frame(
     files: Sequence[str] = (),
     source: str = FRAME_NAME,
     rules: Sequence[SheetRule] = (),
+    observed: Observed | None = None,
 ) -> Sheet:
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
     list empties the field.
 
     Rows are numbered from `first`, by position, or have the given `numbers`, which may be those of
-    several `files`. A named level of the index, except `row`, is a column, so a DataFrame indexed
-    by id has ids. A list in `tags` contains `Tag` values or names; a text instead of a list is
-    parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`; in any other
-    DataFrame, it is an ordinary text in `name` and `category`. `mapping` maps headers that must
-    exist to columns, `defaults` headers that may be missing. `rules` are the user's own. Errors
-    name the `source`.
+    several `files`. `observed` is that of `validate_grid`. A named level of the index, except
+    `row`, is a column, so a DataFrame indexed by id has ids. A list in `tags` contains `Tag` values
+    or names; a text instead of a list is parsed as in a cell. In the frame of a sheet, "[clear]"
+    empties the `category`; in any other DataFrame, it is an ordinary text in `name` and `category`.
+    `mapping` maps headers that must exist to columns, `defaults` headers that may be missing.
+    `rules` are the user's own. Errors name the `source`.
 
     Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
     missing, or a value has a type that its column does not accept.
@@ -798,7 +824,8 @@ def sheet_from_frame(
         numbers = np.arange(first, first + len(frame), dtype=np.int64)
     grid = grid_from_frame(frame, mapper, numbers, mapping)
     known = statuses, known_statuses
-    sheet = validate_grid(replace(grid, files=files), Origin(source), columns, known, rules=rules)
+    grid, origin = replace(grid, files=files), Origin(source)
+    sheet = validate_grid(grid, origin, columns, known, rules=rules, observed=observed)
     return replace(sheet, mapping=present_headers(columns, grid.header))
 
 

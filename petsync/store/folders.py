@@ -34,7 +34,6 @@ from petsync.plan import lineage
 from petsync.plan.change import Snapshot
 from petsync.plan.compare import appearance
 from petsync.plan.fields import Usage, normalize
-from petsync.plan.notes import first_items
 from petsync.scale.executors import LocalProcesses, Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder, measure_files, part_of, write_part
 from petsync.scale.reduce import (
@@ -53,13 +52,12 @@ from petsync.scale.sheets import (
     Rest,
     SheetFiles,
     SplitFiles,
+    find_exported,
     find_files,
     find_repeated,
     split_files,
 )
 from petsync.scale.snapshot import PARTS, snapshot_to
-from petsync.sheets.base import find_base
-from petsync.sheets.files import Source
 from petsync.store.runs import History
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
@@ -126,7 +124,7 @@ class FolderComparer:
             Workers(executor, size, number) as workers,
         ):
             files = await asyncio.to_thread(SheetFiles.find, path, options, workers.run)
-            exported = await asyncio.to_thread(_find_base, files)
+            exported = await asyncio.to_thread(find_exported, files)
             number = _find_number(path, exported, store)
             folder = Path(temporary)
             (folder / "sheet").mkdir()
@@ -229,31 +227,6 @@ def _find_number(
             hint="Take the snapshot with `partitions` as in the export.",
         )
     return numbers.pop() if numbers else PARTS
-
-
-def _find_base(files: SheetFiles) -> PartFolder | Base | str | None:
-    """Return the base of a folder or of a CSV file in it, the reason why it cannot be used, or
-    None. Raises SheetError if several files have a base.
-    """
-    source = Path(files.source)
-    folder = (source if source.is_dir() else source.parent) / BASE_FOLDER
-    if folder.is_dir() and not source.is_file():
-        try:
-            base = PartFolder.open(folder)
-        except SheetError as error:
-            return error.message
-        missing = [part.file for part in base.manifest.parts if not (folder / part.file).is_file()]
-        return f"{folder} lacks {first_items(missing)}" if missing else base
-    found = {path: find_base(Source(path, "text", b"")) for path in files.files}
-    found = {path: each for path, each in found.items() if each != (None, "")}
-    if len(found) > 1:
-        names = [path.name for path in found]
-        raise SheetError(
-            f"{files.source}: {first_items(names)} each have the records of an export, and a sheet "
-            "in several files can only have the records of one",
-            hint="Plan each of these files separately.",
-        )
-    return next((base or refused for base, refused in found.values()), None)
 
 
 class _BaseParts(NamedTuple):

@@ -139,15 +139,8 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def problem_in_parts(self) -> str:
-        """Why the rule cannot be applied to a sheet that is compared in parts; "" if it can: if a
-        row breaks it whatever other rows there are, or if it compares the texts of the sheet's own
-        columns.
-        """
-        if self.kind == "check":
-            return "needs all rows at once"
-        if self.kind == "unique" and not KIND_OF.keys().isdisjoint(self.used_columns):
-            return "needs all rows at once for petsync's columns"
-        return ""
+        """Why the rule cannot be applied to a sheet that is compared in parts; "" if it can."""
+        return "needs all rows at once" if self.kind == "check" else ""
 
 
 def rule_code(rule: SheetRule) -> str:

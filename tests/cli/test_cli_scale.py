@@ -348,13 +348,34 @@ def test_there_may_be_more_parts_than_open_files(box: Sandbox, tmp_path: Path) -
     assert sum(len(parts.read(number)) for number in range(3_000)) == 6
 
 
-def test_commands_that_take_no_folder_say_so(box: Sandbox, shell: Shell) -> None:
-    """check needs a sheet in one file; an export to a folder has no file extension."""
+def test_a_folder_is_checked_like_a_sheet(box: Sandbox, shell: Shell) -> None:
+    """`petsync check` lists the findings of all files of a folder or a pattern, with the file and
+    the line, the rules, and the exit code of one sheet; it names what cannot apply to a folder.
+    """
     shell("export", "big", "--format", "parquet", "--url", box.url)
-    done = shell("check", "big")
-    assert done.code == 64
-    assert "only `plan`, `apply` and `rehearse` read as a sheet" in done.err.replace("\n", " ")
+    assert "no findings" in shell("check", "big").out
     assert shell("rehearse", "big", "--url", box.url).code == 0
+    Path("petsync.toml").write_text(
+        '[[rules]]\nname = "names"\ncolumns = ["name"]\nunique = true\n', encoding="utf-8"
+    )
+    Path("pets").mkdir()
+    for name, rows in (("a", "1,Rex,sold\n2,Mia,lost\n"), ("b", "3,Leo,sold\n4,Rex,sold\n")):
+        Path(f"pets/{name}.csv").write_text(f"id,name,status\n{rows}", encoding="utf-8")
+    done = shell("check", "pets/*.csv", "--rules", "--format", "text")
+    assert done.code == 3
+    text = " ".join(done.out.split())
+    assert "names error 4 of 4 broken in 2 rows" in text
+    assert '"Rex": The same value is also in b.csv, line 3, column 2' in text
+    assert "1 row can be used, 3 rows need fixing; 3 errors, 0 warnings" in text
+    found = json.loads(shell("check", "pets", "--json").out)
+    assert (found["rows"], found["errors"], found["rules"][0]["broken"]) == (1, 3, 2)
+    for option in (
+        ["--annotate", "m.xlsx"],
+        ["--sheet", "Pets"],
+        ["--correct", "status:lost=sold"],
+    ):
+        assert shell("check", "pets", *option).code == 64
+    assert shell("check", "s3://shop/pets").code == 64
     done = shell("export", "b.parquet", "--format", "parquet", "--url", box.url)
     assert "leave out .parquet" in done.err
     assert not Path("b.parquet").exists()

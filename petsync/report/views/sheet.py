@@ -193,13 +193,13 @@ def _format_tabs(tabs: Sequence[str]) -> str:
 
 def sheet_summary(sheet: Sheet) -> str:
     """Return one sentence with the numbers of usable rows and of findings."""
+    usable = count(len(sheet) + sheet.agreeing, "row")
     if not sheet.problems:
-        return f"Checked: {count(len(sheet), 'row')}, no findings."
+        return f"Checked: {usable}, no findings."
     warnings = len(sheet.problems) - sheet.errors
     return (
-        f"Checked: {count(len(sheet), 'row')} can be used, "
-        f"{format_need_fixing(len(sheet.blocked))}; {count(sheet.errors, 'error')}, "
-        f"{count(warnings, 'warning')}."
+        f"Checked: {usable} can be used, {format_need_fixing(len(sheet.blocked))}; "
+        f"{count(sheet.errors, 'error')}, {count(warnings, 'warning')}."
     )
 
 

@@ -10,6 +10,7 @@ from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,8 +28,10 @@ from petsync.table.expressions import RuleColumn
 from petsync.table.rules import RuleResult, SheetRule, describe, rule_code
 from petsync.table.violations import Broken, evaluate, flat, list_column, with_nulls
 
-__all__ = ["Checked", "OwnRules", "findings_rule"]
+__all__ = ["Checked", "Observed", "OwnRules", "RuleRows", "findings_rule", "hash_texts"]
 
+
+Hashes = npt.NDArray[np.uint64]
 
 _NO_VALUE = (CellKind.ERROR, CellKind.UNCALCULATED)
 """The kinds of cells without a value, which `required` takes for blank."""
@@ -43,6 +46,48 @@ class Checked(NamedTuple):
 
     results: tuple[RuleResult, ...] = ()
     blocked: Bools | None = None
+
+
+class RuleRows(NamedTuple):
+    """What a rule found, for a sheet that is validated in parts."""
+
+    active: Bools
+    """A mask of the rows that the rule looked at."""
+    known: Bools
+    """A mask of those for which it has a result."""
+    keys: Hashes | None = None
+    """For a `unique` rule, a hash of each row's values; equal values have equal hashes."""
+
+
+@dataclass(slots=True)
+class Observed:
+    """What the validation of a part of a sheet found about its rows, to find rows of other parts
+    that concern them.
+    """
+
+    ids: Any = None
+    """The ids, an Int64 array."""
+    without_id: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """A mask of the rows whose id is blank."""
+    contents: Hashes | None = None
+    """A hash of the texts in petsync's columns, except the id and the action; None if the sheet has
+    no names.
+    """
+    first_filled: dict[int, int] = field(default_factory=dict)
+    """The position of the first row with a value, by the position of each column without a header.
+    """
+    rules: dict[str, RuleRows] = field(default_factory=dict)
+    """The results of the rules that ran, by name."""
+
+
+def hash_texts(columns: Iterable[pa.Array], rows: int) -> Hashes:
+    """Return a hash of the texts of each row; texts that differ only in case have equal hashes."""
+    hashes = np.zeros(rows, np.uint64)
+    for texts in columns:
+        folded = pc.utf8_lower(texts).to_numpy(zero_copy_only=False)
+        own = pd.util.hash_array(folded, categorize=False)
+        hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + own
+    return hashes
 
 
 def findings_rule(rule: SheetRule) -> Rule:
@@ -74,6 +119,8 @@ class OwnRules:
     frame: Callable[[Bools], pd.DataFrame]
     """Returns the rows of a mask with all columns, for a `check`."""
     notes: Notes
+    observed: Observed | None = None
+    """Gets the rows that each rule looked at; None if nobody needs them."""
     _columns: dict[str, RuleColumn] = field(default_factory=dict, init=False)
 
     def apply(self, rules: Sequence[SheetRule]) -> Checked:
@@ -96,6 +143,9 @@ class OwnRules:
                 found, is_whole = self._check(rule, active)
                 if is_whole and rule.severity == "error":
                     blocked |= active
+            if self.observed is not None:
+                keys = self._hash(rule) if rule.kind == "unique" else None
+                self.observed.rules[rule.name] = RuleRows(active, found.known, keys)
             results.append(
                 _result(
                     rule,
@@ -183,6 +233,10 @@ class OwnRules:
             texts = pc.coalesce(texts, self.grid.columns[self.headers.columns[name]].text)
         trimmed = Cells(texts.fill_null("") if texts.null_count else texts).trim()
         return RuleColumn(kind, with_nulls(trimmed, blank | Cells(trimmed).utf8.is_empty))
+
+    def _hash(self, rule: SheetRule) -> Hashes:
+        texts = (self._column(name).texts.fill_null("") for name in rule.used_columns)
+        return hash_texts(texts, len(self.grid.rows))
 
     def _is_invalid(self, name: str) -> Bools:
         """Return a mask of the cells that have no valid value although they are not blank."""
