@@ -109,13 +109,14 @@ def expected(case: Case, *, writes: bool, is_undone: bool) -> Any:
     all_values = values(case.column)
     base = all_values[BASE if is_undone and not writes else FIRST]
     store = all_values[BASE if is_undone else FIRST]
-    cell = all_values[DAYS[case.day]]
+    restored, cell = store, all_values[DAYS[case.day]]
     is_list = isinstance(cell, set)
     if case.others == "the same field":
         store = store | all_values[THEIRS] if is_list else all_values[THEIRS]
     if is_list:
         return (store | (cell - base)) - (base - cell)
-    return cell if store == base else store
+    # After an undo, only a cell with a third value is an edit, if the store has the restored value.
+    return cell if store == base or (store == restored and cell != base) else store
 
 
 def cell_text(pet_id: int, column: str, value: Any) -> str:
@@ -555,3 +556,72 @@ def test_a_file_that_was_renamed_goes_on(desk: Desk, suffix: str) -> None:
     write(copy, {1001: {"name": "Bella 1001"}, 1002: {"name": "Older"}})
     plan = desk.plan(copy)
     assert (plan.changes, [each.pet_id for each in plan.conflicts]) == ((), [1002])
+
+
+def _undo(desk: Desk, run: str = "") -> str:
+    plan = desk.store.undo(run) if run else desk.store.undo()
+    return desk.store.apply(plan, progress=False).run_id
+
+
+def _apply_into(desk: Desk, path: Path, name: str) -> str:
+    """Apply another name of pet 1001, write the results into the sheet, and return the run."""
+    write(path, {1001: {"name": name}})
+    sheet = desk.store.read(path)
+    report = desk.store.apply(desk.plan(path), progress=False)
+    ps.write_back(sheet, report)
+    return report.run_id
+
+
+def test_a_third_value_after_undos_is_an_edit_with_a_note(desk: Desk) -> None:
+    """After one undo or several, a third value is a plain edit, and a note names the undo; it is a
+    conflict if somebody else changed the store since, or in another field.
+    """
+    path = desk.export()
+    runs = [_apply_into(desk, path, "First"), _apply_into(desk, path, "Second")]
+    undos = [_undo(desk, run) for run in reversed(runs)]
+    write(path, {1001: {"name": "Third"}})
+    plan = desk.plan(path)
+    assert (len(plan.changes), plan.conflicts) == (1, ())
+    assert any(f"the undo {undos[-1]} of run {runs[0]} restored" in each for each in plan.notes)
+    (explanation,) = desk.store.why(path, 1001)
+    assert {each.rule for each in explanation.fields if each.column == "name"} == {"undone"}
+    desk.box.put(replace(desk.pet(1001), status="sold"))
+    write(path, {1001: {"status": "pending"}})
+    (conflict,) = desk.plan(path).conflicts
+    assert [clash.column for clash in conflict.clashes] == ["status"]
+    desk.box.put(replace(desk.pet(1001), name="Theirs"))
+    (conflict,) = desk.plan(path).conflicts
+    assert {clash.column for clash in conflict.clashes} == {"name", "status"}
+
+
+def test_an_undo_of_another_sheet_s_run_is_a_change_of_the_store(desk: Desk) -> None:
+    """An export from between a run and its undo does not know the undo: another edit of the cell is
+    a conflict.
+    """
+    path = desk.export()
+    run = _apply_into(desk, path, "First")
+    other = desk.export("other.xlsx")
+    _undo(desk, run)
+    write(other, {1001: {"name": "Second"}})
+    (conflict,) = desk.plan(other).conflicts
+    assert [clash.column for clash in conflict.clashes] == ["name"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_pet_can_be_deleted_after_an_undo(desk: Desk, asked: bool) -> None:
+    """A row of a pet that an undo restored can ask for its delete, by its action or by its absence:
+    the restored values are no change of the store.
+    """
+    path = desk.export()
+    _undo(desk, _apply_into(desk, path, "First"))
+    if asked:
+        write(path, {1001: {"action": "delete"}})
+    else:
+        book = load_workbook(path)
+        tab = book.worksheets[0]
+        (at,) = (row for row in range(2, tab.max_row + 1) if str(tab.cell(row, 1).value) == "1001")
+        tab.delete_rows(at)
+        book.save(path)
+    plan = desk.plan(path, delete_missing=not asked)
+    assert ([each.pet_id for each in plan.deletes], plan.conflicts) == ([1001], ())
+    assert len([each for each in plan.notes if "restored values" in each]) == asked

@@ -17,7 +17,7 @@ from petsync.plan.plan import Plan
 
 pytestmark = pytest.mark.slow
 
-SENT = {"differs", "edited", "merged", "clash-sheet", "owner-sheet"}
+SENT = {"differs", "edited", "merged", "undone", "clash-sheet", "owner-sheet"}
 CONFLICTS = conflict_rules()
 
 

@@ -1537,6 +1537,32 @@ def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back
     assert scenario.store_pets()[12] == scenario.sheet_pets()[12] == STORED[11]
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("winner", ["ask", "store"])
+def test_a_cell_that_is_edited_after_an_undo_is_sent(
+    scenario: CsvScenario, winner: str, by_hand: bool
+) -> None:
+    """After the undo of a run of the sheet, another edit of the cell is sent; a later change of the
+    store is a conflict, or wins.
+    """
+    scenario.options = {"mode": "two-way", "on_conflict": winner}
+    scenario.type(1, name="Rex")
+    scenario.type(2, name="Kit")
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        if by_hand:
+            store.apply(store.plan(scenario.sheet), progress=False)
+        else:
+            scenario.run()
+        _taken_back(scenario, store, store.runs()["id"].iloc[0])
+    scenario.type(1, name="Max")
+    scenario.type(2, name="Zoe")
+    scenario.box.put(msgspec.structs.replace(scenario.store_pets()[2], name="Theirs"))
+    report = scenario.run()
+    assert report.round.status == ("conflicts" if winner == "ask" else "done")
+    assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == "Max"
+    assert scenario.store_pets()[2].name == "Theirs"
+
+
 @pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_add_that_was_undone_is_not_made_again(

@@ -38,7 +38,6 @@ from petsync.plan.fields import (
     Usage,
     Vocabulary,
     content,
-    differing_columns,
     find_filled_columns,
     fold_status,
     is_as_expected,
@@ -1133,9 +1132,10 @@ def _find_missing(
         # The user did not see the store's changes in a column that the sheet lacks.
         shown = restore_missing_columns(base).rows
         before = pets_at(shown, match.positions(base.rows["id"].array.take(old), shown))
+        find_moved = decisions.judge.find_moved_columns
         unwatched = {column for unit in options.never_units for column in COLUMNS_OF[unit]}
         fields = [
-            tuple(c for c in differing_columns(old_pet, new_pet) if c not in unwatched)
+            tuple(c for c in find_moved(new_pet, old_pet) if c not in unwatched)
             for old_pet, new_pet in zip(before, pets, strict=True)
         ]
         lost = {old_pet.id for old_pet in before if old_pet == Pet(id=old_pet.id)}

@@ -45,6 +45,7 @@ from petsync.plan.lineage import (
     RowRecord,
     Suspect,
     is_renamed,
+    select_undos,
 )
 from petsync.plan.match import (
     Alignment,
@@ -112,6 +113,8 @@ class SheetComparison:
     """The ids of pets that undos removed, each with the id of the undone run."""
     restored: Mapping[int, RestoredPet] = field(default_factory=dict)
     """Pets that undos changed, with their values after the undo."""
+    own_undone: frozenset[str] = frozenset()
+    """The undone runs of this sheet, or of a sheet from the same export."""
     renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
     """Pets that the service stored under another id, by the id with which they were added."""
     outside: frozenset[int] = frozenset()
@@ -210,7 +213,12 @@ class Decisions:
         self.vocabulary = snapshot.vocabulary
         self._unheard = snapshot.unheard
         self.judge = Judge(
-            self.vocabulary, options.sheet_wins, compared.uploads, base, options.owners
+            self.vocabulary,
+            options.sheet_wins,
+            compared.uploads,
+            base,
+            options.owners,
+            restored=select_undos(compared.restored, compared.own_undone),
         )
         self._matches = compared.matches
         self._suspects = self._select_suspects(compared.suspects)
@@ -719,7 +727,7 @@ class Decisions:
             self.remarks.restored[row.number] = undo
             return "older"
         if old is not None and (
-            moved := [column for column in differing_columns(old, pet) if column not in never]
+            moved := [c for c in self.judge.find_moved_columns(pet, old) if c not in never]
         ):
             problem = (
                 f"is to delete pet {pet.id}, but the store changed its {', '.join(moved)} since "
@@ -735,6 +743,7 @@ class Decisions:
         name = row.values.get("name")
         if old is None and name and normalize(name) != normalize(pet.name):
             self.remarks.misnamed[row.number] = (pet, name)
+        self._note_undone_values(row, pet, old, UNITS)
         return Delete(row=row.number, source=self._source(row), before=pet)
 
     def _is_same_delete(self, undo: RestoredPet, old: Pet | None) -> bool:
@@ -763,6 +772,14 @@ class Decisions:
         ):
             self.remarks.repeated[row.number] = (undo.run, undo.undo)
 
+    def _note_undone_values(
+        self, row: Row, pet: Pet, old: Pet | None, units: Iterable[Unit]
+    ) -> None:
+        """Note the first undo whose values the row replaces or deletes."""
+        found = (self.judge.find_undo(unit, pet, old) for unit in units if old is not None)
+        if (undo := next(filter(None, found), None)) is not None:
+            self.remarks.replaces_restored[row.number] = (undo.run, undo.undo)
+
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
         if row.action in ADDING:
             old = None
@@ -788,6 +805,9 @@ class Decisions:
             self._note_name(row, old)
         self._note_overwritten(row, pet, old, judged)
         self._note_repeat(row, pet, judged)
+        self._note_undone_values(
+            row, pet, old, [unit for unit, rule in judged.rules if rule == "undone"]
+        )
         return Update(
             row=row.number,
             source=self._source(row, find_row_columns(judged.fields, row.values)[0]),

@@ -72,6 +72,7 @@ __all__ = [
     "mark_doubts",
     "match_source_rows",
     "read_row_pets",
+    "select_undos",
     "slots_of",
     "without_base",
 ]
@@ -124,6 +125,28 @@ class RestoredPet(NamedTuple):
     """The kind of the undone change: "update" or "delete"."""
     sent: Pet | None = None
     """The pet after the undone change, None for a delete."""
+    fields: tuple[str, ...] = ()
+    """The columns that the undo restored; () for a delete."""
+    base: str = ""
+    """The time of the sheet's export, which identifies its base; "" for none."""
+    earlier: RestoredPet | None = None
+    """The pet after the undo before, None if there was none."""
+
+
+def select_undos(
+    restored: Mapping[int, RestoredPet], runs: Container[str]
+) -> dict[int, RestoredPet]:
+    """Return the pets after the undos of these runs only, by id."""
+    found: dict[int, RestoredPet] = {}
+    for pet_id, newest in restored.items():
+        chain = list[RestoredPet]()
+        each: RestoredPet | None = newest
+        while each is not None:
+            chain += [each] if each.run in runs else []
+            each = each.earlier
+        for undo in reversed(chain):
+            found[pet_id] = undo._replace(earlier=found.get(pet_id))
+    return found
 
 
 class RenumberedPet(NamedTuple):

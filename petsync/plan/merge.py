@@ -21,6 +21,7 @@ from petsync.plan.fields import (
     category_cells,
     cell,
     changed_columns,
+    differing_columns,
     equal,
     key,
     merge_photos,
@@ -32,6 +33,7 @@ from petsync.plan.fields import (
     with_columns,
     with_kept_photos,
 )
+from petsync.plan.lineage import RestoredPet
 from petsync.plan.match import RowValues, apply_unit, build_pet, clears
 from petsync.plan.options import UNSENT, Owner
 from petsync.plan.uploads import Uploads
@@ -51,6 +53,7 @@ FieldRule = Literal[
     "edited",
     "alike",
     "merged",
+    "undone",
     "clash-store",
     "clash-sheet",
     "owner-sheet",
@@ -100,6 +103,8 @@ class Judge:
     """The owners of fields. A field of one side is neither merged nor in clash."""
     last_row_pets: dict[int, Pet] = field(default_factory=dict)
     """The values of rows whose pets the base lacks, as a run last read them, by the pet's id."""
+    restored: Mapping[int, RestoredPet] = field(default_factory=dict)
+    """The pets that undos of the sheet's runs restored, by id. A restored value counts as known."""
 
     def judge(
         self, values: RowValues, current: Pet, old: Pet | None, units: Iterable[Unit]
@@ -181,6 +186,34 @@ class Judge:
         pets = ((unit, apply_unit(current, unit, values, self.vocabulary)) for unit in units)
         return tuple(unit for unit, new in pets if changed_columns(new, current, unit))
 
+    def find_undo(self, unit: Unit, current: Pet, old: Pet) -> RestoredPet | None:
+        """Return the undo that gave the `current` pet its value of the unit, if it took back the
+        `old` value, on which both sides last agreed; None if there is none. Several undos, one
+        after the other, may have taken it back.
+        """
+        newest, value = None, current
+        each = self.restored.get(old.id or 0)
+        while each is not None:
+            if not {*COLUMNS_OF[unit]}.isdisjoint(each.fields) and each.sent is not None:
+                if changed_columns(each.pet, value, unit):
+                    return None
+                newest = newest or each
+                if not changed_columns(each.sent, old, unit):
+                    return newest
+                value = each.sent
+            each = each.earlier
+        return None
+
+    def find_moved_columns(self, current: Pet, old: Pet) -> tuple[Column, ...]:
+        """Return the columns that the store changed since both sides agreed on `old`, except those
+        that an undo restored.
+        """
+        moved = differing_columns(old, current)
+        if not moved or (old.id or 0) not in self.restored:
+            return moved
+        known = {c for u in UNITS if self.find_undo(u, current, old) for c in COLUMNS_OF[u]}
+        return tuple(column for column in moved if column not in known)
+
     def is_older(self, judged: Judgement, values: RowValues, current: Pet) -> bool:
         """Return true if the row has an exported value and the store has a newer one."""
         units = (unit for unit, rule in judged.rules if rule == "not-edited")
@@ -213,7 +246,12 @@ class Judge:
         is_unsure = self.base is not None and unit in self.base.unsure_units.get(old.id or 0, ())
         if not moved and not is_unsure:
             return "edited", new, changed
-        return self._judge_both_edits(unit, edits, current, old, new, merges=not is_unsure)
+        rule, new, changed = self._judge_both_edits(
+            unit, edits, current, old, new, merges=not is_unsure
+        )
+        if rule in _CLASHING and not is_unsure and self.find_undo(unit, current, old) is not None:
+            rule = "undone"
+        return rule, new, changed
 
     def _judge_owned(
         self, unit: Unit, owner: Owner, values: RowValues, current: Pet, old: Pet | None
@@ -301,7 +339,7 @@ class Judge:
 
 _CLASHING: frozenset[FieldRule] = frozenset({"clash-store", "clash-sheet"})
 _CHANGING: frozenset[FieldRule] = frozenset(
-    {"differs", "edited", "merged", "clash-sheet", "owner-sheet"}
+    {"differs", "edited", "merged", "undone", "clash-sheet", "owner-sheet"}
 )
 
 

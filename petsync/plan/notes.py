@@ -62,6 +62,10 @@ class Remarks:
     """By field, the rows whose values are not sent because of the field's owner."""
     repeated: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Rows that make an undone change again, each with the undone run and the undo."""
+    replaces_restored: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Rows that replace or delete values that an undo restored, each with the undone run and the
+    undo.
+    """
     initial_values: dict[Unit, list[int]] = field(default_factory=dict)
     """By field, the rows that add a pet with a value for a field that the sheet does not own."""
     overwritten: dict[Unit, dict[int, str]] = field(default_factory=dict)
@@ -80,6 +84,9 @@ class Remarks:
             for row in texts.keys() & rows:
                 del texts[row]
         self.repeated = {row: each for row, each in self.repeated.items() if row not in rows}
+        self.replaces_restored = {
+            row: each for row, each in self.replaces_restored.items() if row not in rows
+        }
         for unit, numbers in self.initial_values.items():
             self.initial_values[unit] = [row for row in numbers if row not in rows]
 
@@ -149,20 +156,7 @@ class Remarks:
                 "`petsync upload` added; the photos stay. To remove one, export again and remove "
                 "it from the cell there; [clear] removes all."
             )
-        undos = {each.undo: each.run for each in self.restored.values()}
-        for undo, run in undos.items():
-            rows = [row for row, each in self.restored.items() if each.undo == undo]
-            yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, and they "
-                f"stay restored. Export again to see them. `petsync undo {undo}` reverses the undo."
-            )
-        for run, undo in dict.fromkeys(self.repeated.values()):
-            rows = [row for row, each in self.repeated.items() if each == (run, undo)]
-            yield (
-                f"{_at(rows, address, 'id')}: these rows make changes of run {run} again, which "
-                f"the undo {undo} reversed. If they are to stay undone, export again, or remove "
-                "the rows or their edits."
-            )
+        yield from self.iter_undo_notes(address)
         if older := [row for row in self.older if row not in self.restored]:
             yield (
                 f"{_at(older, address, 'id')}: these rows have exported values for which the store "
@@ -182,6 +176,37 @@ class Remarks:
             "have caused when it opened the file. If this is not intended, type the name again."
             for row, (old, current) in sorted(self.converted.items())
         )
+
+    def iter_undo_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
+        """Yield the notes on the rows whose pets an undo restored or removed. `address` returns the
+        address of a row's cell in a column.
+        """
+        undos = {each.undo: each.run for each in self.restored.values()}
+        for undo, run in undos.items():
+            rows = [row for row, each in self.restored.items() if each.undo == undo]
+            yield (
+                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, and they "
+                f"stay restored. Export again to see them. `petsync undo {undo}` reverses the undo."
+            )
+        for run, undo in dict.fromkeys(self.repeated.values()):
+            rows = [row for row, each in self.repeated.items() if each == (run, undo)]
+            yield (
+                f"{_at(rows, address, 'id')}: these rows make changes of run {run} again, which "
+                f"the undo {undo} reversed. If they are to stay undone, export again, or remove "
+                "the rows or their edits."
+            )
+        for run, undo in dict.fromkeys(self.replaces_restored.values()):
+            rows = [row for row, each in self.replaces_restored.items() if each == (run, undo)]
+            yield (
+                f"{_at(rows, address, 'id')}: the undo {undo} of run {run} restored values of "
+                "these pets, and these rows change them again or remove the pets."
+            )
+        for run in dict.fromkeys(self.undone.values()):
+            rows = [row for row, each in self.undone.items() if each == run]
+            yield (
+                f"{_at(rows, address, 'id')}: the undo of run {run} removed these pets: nothing "
+                "happens. Write `add` in the action column to add them again, or remove the rows."
+            )
 
     def _iter_renamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         pairs = [
@@ -208,12 +233,6 @@ class Remarks:
             )
 
     def _iter_gone_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
-        for run in dict.fromkeys(self.undone.values()):
-            rows = [row for row, each in self.undone.items() if each == run]
-            yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} removed these pets: nothing "
-                "happens. Write `add` in the action column to add them again, or remove the rows."
-            )
         if deleted := [row for row in self.deleted_in_store if row not in self.undone]:
             yield (
                 f"{_at(deleted, address, 'id')}: these pets have been deleted from the store since "

@@ -302,6 +302,7 @@ class SheetComparer:
             matches,
             undone,
             restored,
+            self.history.find_undone_runs(restored.values(), read),
             renumbered,
             removed=removed,
             fixed=await asyncio.to_thread(self._find_fixed_pets, read),

@@ -65,6 +65,7 @@ from petsync.plan.change import Add, Coverage, LongChanges, Snapshot, Tally
 from petsync.plan.fields import Vocabulary, content
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import (
+    RestoredPet,
     RowRecord,
     find_added_pets,
 )
@@ -255,6 +256,22 @@ class History:
         copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
         base = continue_base(sheet, sheet.base, own, copies, now, vocabulary)
         return dataclasses.replace(sheet, base=base)
+
+    def find_undone_runs(self, restored: Iterable[RestoredPet], sheet: Sheet) -> frozenset[str]:
+        """Return those of the undone runs whose sheet is this one, or is from the same export."""
+        base = "" if sheet.base is None else sheet.base.taken_at
+        origins = set[tuple[str, str, str]]()
+        for newest in restored:
+            each: RestoredPet | None = newest
+            while each is not None:
+                origins.add((each.run, each.source, each.base))
+                each = each.earlier
+        is_same = {s: bool(sheet.digest) and _is_same(s, sheet) for _, s, _ in origins if s}
+        return frozenset(
+            run
+            for run, source, of_base in origins
+            if is_same.get(source) or (of_base and of_base == base)
+        )
 
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
         """Return the given runs that wrote, or may have written, ids into their sheet.

@@ -823,23 +823,32 @@ def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, st
 
 def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, RestoredPet]:
     """Return the pets that undos changed or added again, with their values after the newest undo,
-    by id.
+    by id. An undo of an undo has the sheet of the first run.
     """
     undone = {
         (run, int(pet_id)): (kind, source, after)
         for run, pet_id, kind, source, after in connection.execute(_UNDONE_CHANGES, (store,))
     }
-    found = {}
-    for run, undoes, started, pet_id, after in connection.execute(_RESTORED, (store,)):
+    found: dict[int, RestoredPet] = {}
+    origins: dict[str, tuple[str, str]] = {}
+    restored = connection.execute(_RESTORED, (store,)).fetchall()
+    for run, undoes, started, pet_id, after, names in restored:
         kind, source, sent = undone.get((undoes, int(pet_id)), ("", "", None))
+        if undoes not in origins:
+            head = _plan_head(connection, undoes)
+            origins[undoes] = source, "" if head is None else head.base
+        origins[run] = origins[undoes]
         found[int(pet_id)] = RestoredPet(
             undoes,
             run,
             _pet_decoder.decode(after),
             at=started,
-            source=source,
+            source=origins[undoes][0],
             kind=kind,
             sent=None if sent is None else _pet_decoder.decode(sent),
+            fields=tuple(names.split()) if kind == "update" else (),
+            base=origins[undoes][1],
+            earlier=found.get(int(pet_id)),
         )
     return found
 
@@ -1338,7 +1347,7 @@ SELECT pet_id FROM change WHERE run = ? AND kind = 'update' AND pet_id IS NOT NU
 AND {_OUTCOME} IN ('applied', 'unchanged')
 """  # noqa: S608 - built from constants
 _RESTORED = """
-SELECT run.id, undoes, started, coalesce(assigned_id, pet_id), after
+SELECT run.id, undoes, started, coalesce(assigned_id, pet_id), after, fields
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND run.kind = 'undo' AND change.kind IN ('update', 'add')
 AND outcome = 'applied' AND coalesce(assigned_id, pet_id) IS NOT NULL
