@@ -1558,6 +1558,8 @@ def test_a_cell_that_is_edited_after_an_undo_is_sent(
     scenario.type(2, name="Zoe")
     scenario.box.put(msgspec.structs.replace(scenario.store_pets()[2], name="Theirs"))
     report = scenario.run()
+    notes = [each.pet_id for each in report.open if "restored values that" in each.problem]
+    assert notes == [1]
     assert report.round.status == ("conflicts" if winner == "ask" else "done")
     assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == "Max"
     assert scenario.store_pets()[2].name == "Theirs"

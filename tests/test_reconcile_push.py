@@ -466,3 +466,45 @@ def test_the_number_of_another_category_beside_a_name_is_a_conflict(scenario: Sc
     scenario.write(changed(pets, 1, category=ps.Category(2, "Cats")))
     assert scenario.run().round.status == "done"
     assert scenario.store_pets()[1].category == ps.Category(2, "Cats")
+
+
+def test_a_push_names_the_changes_in_the_store_that_it_writes_over(scenario: Scenario) -> None:
+    """The report of a round, and of a dry run, names each pet and field whose value in the store is
+    written over, with both values, and each pet that is added again; a plan that waits has them
+    too. The sheet's own edits are not named.
+    """
+    scenario.run()
+    scenario.write(changed(PETS, 1, name="Rex"))
+    scenario.box.put(changed(PETS, 2, name="elsewhere")[1])
+    scenario.box.remove(3)
+    for dry_run in (True, False):
+        report = scenario.run(dry_run=dry_run)
+        (over,) = (each for each in report.open if "is replaced with" in each.problem)
+        assert (over.kind, over.pet_id, over.row, over.fields) == ("note", 2, 3, ("name",))
+        old = repr(PETS[1].name)
+        assert f"the store's 'elsewhere' is replaced with the sheet's {old}" in over.problem
+        (again,) = (each for each in report.open if "added again" in each.problem)
+        assert (again.kind, again.pet_id) == ("note", 3)
+    assert scenario.store_pets() == scenario.sheet_pets()
+    page = Path(report.round.report)
+    for text in (
+        page.read_text("utf-8"),
+        page.with_suffix(".json").read_text("utf-8"),
+        str(report),
+    ):
+        assert "elsewhere" in text
+    assert not scenario.run().open
+
+
+def test_a_push_names_the_undo_whose_changes_it_makes_again(scenario: Scenario) -> None:
+    """The report of a push names the rows that make undone changes again, and does not call them
+    changes of the store.
+    """
+    scenario.run()
+    scenario.write(changed(PETS, 1, name="Rex"))
+    (run,) = scenario.run().round.runs
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        undo = store.apply(store.undo(run), progress=False).run_id
+    (note,) = scenario.run().open
+    assert (note.kind, note.pet_id, note.row) == ("note", 1, 2)
+    assert note.problem == f"makes a change of run {run} again, which the undo {undo} reversed"

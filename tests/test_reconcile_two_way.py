@@ -71,11 +71,14 @@ def test_a_conflict_stays_until_it_is_decided(scenario: Scenario, decided: str) 
 
 @pytest.mark.parametrize(("winner", "name"), [("store", "Rey"), ("sheet", "Rex")])
 def test_a_job_may_say_who_wins(scenario: Scenario, winner: str, name: str) -> None:
-    """`on_conflict` gives both sides the winner's value, and nothing stays open."""
+    """`on_conflict` gives both sides the winner's value, and a note names the store's value that is
+    replaced.
+    """
     scenario.write(changed(PETS, 1, name="Rex"))
     scenario.box.put(changed(PETS, 1, name="Rey")[0])
     report = scenario.run(on_conflict=winner)
-    assert (report.round.status, report.open) == ("done", ())
+    notes = ["'Rey' is replaced with the sheet's 'Rex'" in each.problem for each in report.open]
+    assert (report.round.status, notes) == ("done", [True] if winner == "sheet" else [])
     assert scenario.sheet_pets()[1].name == scenario.store_pets()[1].name == name
 
 

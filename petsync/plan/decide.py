@@ -314,6 +314,10 @@ class Decisions:
                 rules |= {unit: self._rule_of_unsent(unit) for unit in self._find_withheld(row)}
             yield RowDecision(row, self._kept_rule(row), old, rules)
 
+    def judged_rules(self, row: int) -> Mapping[Unit, FieldRule]:
+        """Return the rules of the row's units that were compared with its pet one by one."""
+        return dict(self._judged.get(row, ()))
+
     def pet_of(self, pet_id: int) -> Pet | None:
         """Return the pet as the store has it; None if the store does not have it or did not
         answer.

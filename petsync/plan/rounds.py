@@ -65,7 +65,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     reach the store. `waiting`: the change is part of a plan that waits for approval. `drift`: the
     round makes no changes (check, dry run), or the difference appeared during the round. `note`:
     the job's settings keep the difference, for example a removed row if deletes are not
-    enabled.
+    enabled; or the round reverts a change of the store, or an undo concerns the row.
     """
     problem: str
     """The problem."""

@@ -26,10 +26,20 @@ from petsync.plan.base import (
     with_unknown,
     with_values_of,
 )
-from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
+from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot, Update
 from petsync.plan.compare import Decided, compare
 from petsync.plan.drift import find_drift, iter_drift_notes
-from petsync.plan.fields import UNITS, Unit, cell, content, differing_columns, normalize
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    cell,
+    changed_columns,
+    content,
+    differing_columns,
+    normalize,
+    unit_text,
+)
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound, mask_in_scope, why_kept
 from petsync.plan.lineage import (
@@ -44,6 +54,8 @@ from petsync.plan.lineage import (
     without_base,
 )
 from petsync.plan.match import build_pet, iter_rows, names_among, pets_of
+from petsync.plan.merge import FieldRule
+from petsync.plan.notes import first_items
 from petsync.plan.options import MergeOptions, PlanOptions
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, Result
@@ -72,6 +84,7 @@ __all__ = [
     "compare_planned_rows",
     "note_copies",
     "note_twins",
+    "note_undos",
 ]
 
 
@@ -130,6 +143,124 @@ def _find_added_contents(report: Report) -> dict[Hashable, int]:
     }
 
 
+# Notes: the store's changes that a plan writes over, and the undos that concern rows.
+
+
+_OVERWRITING: frozenset[FieldRule] = frozenset({"differs", "clash-sheet", "owner-sheet"})
+"""The rules of a field in which the sheet's value replaces a change of the store."""
+
+
+def note_overwrites(decided: Decided, base: Base | None) -> Iterator[Difference]:
+    """Yield a note on each pet of the plan whose changes in the store since `base` are written
+    over, with the values of both sides, and on each pet that was deleted there and is added again.
+    An undo is no such change.
+    """
+    changes = [each for each in decided.plan.changes if each.pet_id is not None]
+    agreed = {} if base is None else {pet.id: pet for pet in pets_of(_ids(changes), base.rows)}
+    rows = decided.rows
+    for change in changes:
+        old, fields = agreed.get(change.pet_id), tuple[Column, ...]()
+        if old is None or old == Pet(id=change.pet_id) or change.row in rows.remarks.repeated:
+            continue
+        if isinstance(change, Add):
+            problem = "was deleted in the store since both sides last agreed, and is added again"
+            hint = "To delete the pet, remove its row too."
+        elif isinstance(change, Update):
+            rules = rows.judged_rules(change.row or 0)
+            units = [
+                unit
+                for unit in UNITS
+                if rules.get(unit) in _OVERWRITING
+                and changed_columns(old, change.before, unit)
+                and rows.judge.find_undo(unit, change.before, old) is None
+            ]
+            fields = tuple(c for u in units for c in COLUMNS_OF[u] if c in change.fields)
+            sides = (
+                (u, *(unit_text(pet, u, cell) for pet in (change.before, change.after, old)))
+                for u in units
+            )
+            hint = "To keep the store's value, write it into the sheet."
+            problem = "; ".join(
+                f"{unit}: the store's {store!r} is replaced with the sheet's {sheet!r} "
+                f"({before!r} in both before)"
+                for unit, store, sheet, before in sides
+            )
+        if fields or isinstance(change, Add):
+            yield Difference(
+                kind="note",
+                problem=problem,
+                pet_id=change.pet_id,
+                name=old.name or "",
+                row=change.row,
+                address=change.source,
+                fields=fields,
+                hint=hint,
+            )
+
+
+def _ids(changes: Sequence[Change]) -> list[int]:
+    return [each.pet_id for each in changes if each.pet_id is not None]
+
+
+def _with_overwrites(decided: Decided, overwrites: Sequence[Difference]) -> Decided:
+    """Return the decisions; their plan, which a person may release later, has the notes too."""
+    if not overwrites:
+        return decided
+    texts = [f"pet {each.pet_id} ({each.address}): {each.problem}" for each in overwrites]
+    note = f"Changes in the store are written over: {first_items(texts)}."
+    plan = msgspec.structs.replace(decided.plan, notes=(*decided.plan.notes, note))
+    return replace(decided, plan=plan)
+
+
+def note_undos(comparison: Comparison, known: Collection[Difference]) -> Iterator[Difference]:
+    """Yield a note on each row whose pet an undo restored or removed, unless one of the `known`
+    notes names the undo that restored it.
+    """
+    remarks = comparison.decided.rows.remarks
+    told = " ".join(each.problem for each in known)
+    hint = "`petsync undo {}` reverses the undo."
+    notes = [
+        *(
+            (row, f"the undo of run {each.run} restored the pet", hint.format(each.undo))
+            for row, each in remarks.restored.items()
+            if each.undo not in told
+        ),
+        *(
+            (
+                row,
+                f"makes a change of run {run} again, which the undo {undo} reversed",
+                "If it is to stay undone, change the row.",
+            )
+            for row, (run, undo) in remarks.repeated.items()
+        ),
+        *(
+            (
+                row,
+                f"the undo of run {run} restored values that the row changes again or removes",
+                hint.format(undo),
+            )
+            for row, (run, undo) in remarks.replaces_restored.items()
+        ),
+        *(
+            (row, f"the undo of run {run} removed the pet", "")
+            for row, run in remarks.undone.items()
+        ),
+    ]
+    rows = {row for row, *_ in notes}
+    frame = with_pet_ids(comparison.sheet.content.rows, comparison.pet_ids)
+    lines = {line.number: line for line in iter_rows(frame, frame.index.isin(rows))}
+    for row, problem, way in sorted(notes):
+        yield Difference(
+            kind="note",
+            problem=problem,
+            pet_id=lines[row].pet_id,
+            name=lines[row].values.get("name") or "",
+            row=row,
+            address=comparison.sheet.address(row),
+            hint=way,
+        )
+
+
 # Comparison: both sides of a job at one point in time, and the changes for each side.
 
 
@@ -168,6 +299,8 @@ class Comparison:
     """By pet id: the runs' records of rows without an id whose pet is certain."""
     unwritten_units: frozenset[Unit] = frozenset()
     """The fields that are not written into the sheet, because of their owner."""
+    overwrites: tuple[Difference, ...] = ()
+    """The notes on the changes of the store that the plan writes over."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
     """Addresses of rows for which it is unknown whether a run added the pet, by the normalized name
     that the pet had in the run.
@@ -329,6 +462,10 @@ class Comparer:
             profile=self.store.api.aio.session.profile,
             created=created,
         )
+        overwrites: tuple[Difference, ...] = ()
+        if self.job.mode in ("push", "two-way"):
+            overwrites = (*note_overwrites(decided, own),)
+            decided = _with_overwrites(decided, overwrites)
         plan = decided.plan
         pet_ids = {**remembered, **plan.recognised}
         named = sheet.named_ids | {*pet_ids.values()}
@@ -360,6 +497,7 @@ class Comparer:
             returning=returning,
             silence=_find_silence([*compared.found.values(), *outside.values()]),
             unwritten_units=self.job.merging.unwritten_units,
+            overwrites=overwrites,
             outside=outside,
             records={
                 pet_id: compared.matches[row].record

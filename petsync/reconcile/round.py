@@ -30,6 +30,7 @@ from petsync.reconcile.compare import (
     compare_planned_rows,
     note_copies,
     note_twins,
+    note_undos,
 )
 from petsync.reconcile.context import Reconciliation, RoundContext, Watcher, Watchers
 from petsync.reconcile.locks import lock_job, lock_store
@@ -489,7 +490,9 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             comparison = compare_sides(comparer, sheet, snapshot, start)
         comparison.must_have_answers()
         if context.job.mode in ("push", "two-way"):
-            start = replace(start, notes=(*start.notes, *note_copies(comparison.plan)))
+            notes = (*note_copies(comparison.plan), *note_undos(comparison, start.notes))
+            notes = (*comparison.overwrites, *notes)
+            start = replace(start, notes=(*start.notes, *notes))
     with context.step("guard"):
         if is_held(context, comparer, comparison, start) or context.owner.dry_run:
             return
