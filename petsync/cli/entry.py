@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -28,8 +29,10 @@ from petsync.errors import InterruptedRunError
 __all__ = ["cli", "main"]
 
 
-_M_MMAP_THRESHOLD, _LARGE = -3, 2 * 2**20
+_M_MMAP_THRESHOLD, _LARGE = -3, 2 << 20
 """The option of glibc's mallopt(3), and the size in bytes from which blocks are mapped."""
+_M_TRIM_THRESHOLD, _SPARE = -1, 64 << 20
+"""The option, and the bytes of smaller blocks that are kept when they are freed."""
 _INTERRUPTED_CODES = (INTERRUPTED, InterruptedRunError.exit_code)
 _EPILOG = """
 \b
@@ -123,6 +126,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
                     code = _report_error(error, context, arguments)
             if args is None:
                 signals.finish(code, is_interrupted=code in _INTERRUPTED_CODES)
+                # The collections of Python's shutdown would visit every object.
+                gc.freeze()
     except KeyboardInterrupt:
         # Interrupted again while an error is printed: end at once.
         os._exit(INTERRUPTED if code is None else code)
@@ -130,13 +135,16 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _map_large_blocks() -> None:
-    """Let glibc return each large block to the system when it is freed.
+    """Let glibc return each large block to the system when it is freed, and keep smaller ones.
 
     By default, glibc keeps freed blocks of up to 32 MiB that lie between others: a tenth of the
-    peak memory at a million pets. Without glibc, this does nothing.
+    peak memory at a million pets. Once this is set, it would return even the memory of small blocks
+    at each chance, and get it again page by page. Without glibc, this does nothing.
     """
     with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGE)
+        library.mallopt(_M_TRIM_THRESHOLD, _SPARE)
 
 
 def _report_error(
