@@ -21,16 +21,17 @@ _IS_DELIMITER = np.isin(np.arange(256), (*b",;\t",))
 _WORD = np.dtype("<u8")
 _POWERS = 10 ** np.arange(9, dtype=np.int64)
 _BLOCK = 1 << 20
-_BLOCK_LINES = 1 << 15
-"""The bytes that are searched, and the lines whose ids are read, at once: they stay in the
-processor's cache.
-"""
+"""The bytes that are searched at once: they stay in the processor's cache."""
 _RUNS = (256, 16, 1)
 """How many lines are compared at once: fewer of them where one differs."""
 
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+_NO_LINES = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, bool)
+"""The first line, which begins at 0 and is never left out."""
 
 
 class OwnLines(NamedTuple):
@@ -48,14 +49,25 @@ def leave_out_common_lines(a: Lines, b: Lines) -> tuple[OwnLines, OwnLines]:
 
     A line stays if its id is at the start of another line of its file, too.
     """
-    # The ids are sorted.
-    ids, at_a, at_b = np.intersect1d(a.ids, b.ids, assume_unique=True, return_indices=True)
-    at_a, at_b = a.at[at_a], b.at[at_b]
-    order = np.argsort(at_a, kind="stable")
-    ids, at_a, at_b = ids[order], at_a[order], at_b[order]
+    ids, at_a, at_b = _pair(a, b)
     is_same = _find_same(a, b, at_a, at_b)
     ids = ids[is_same]
     return a.without(at_a[is_same], ids), b.without(at_b[is_same], ids)
+
+
+def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
+    """Return the ids that both files have, in the order of A's lines, and the positions of their
+    lines.
+    """
+    # The ids of each file are sorted.
+    places = np.searchsorted(a.ids, b.ids)
+    is_common = places < len(a.ids)
+    is_common[is_common] = a.ids[places[is_common]] == b.ids[is_common]
+    ids, at_a, at_b = b.ids[is_common], a.at[places[is_common]], b.at[is_common]
+    if (at_a[1:] > at_a[:-1]).all():
+        return ids, at_a, at_b
+    order = np.argsort(at_a)
+    return ids[order], at_a[order], at_b[order]
 
 
 def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
@@ -95,11 +107,15 @@ class Lines:
         self.source = source
         data = source.data
         self._bytes = np.frombuffer(data, np.uint8)
-        ends = _find(self._bytes, b"\n") + 1
-        last = [] if len(ends) and ends[-1] == len(data) else [len(data)]
-        self.offsets: _Numbers = np.concatenate([[0], ends, last]).astype(np.int64)
+        self._has_returns = self._has_quotes = False
+        # Each block is read from memory once, for all that is needed of it.
+        blocks = [self._scan(data, start) for start in range(0, len(data), _BLOCK)]
+        starts, ids, are_ids = map(np.concatenate, zip(_NO_LINES, *blocks, strict=True))
+        is_ended = len(starts) > 1 and starts[-1] == len(data)
+        self.offsets: _Numbers = starts if is_ended else np.append(starts, len(data))
         """Where each line begins, and the end of the last one."""
-        self.ids, self.at = self._find_ids()
+        at = np.flatnonzero(are_ids)
+        self.ids, self.at = _keep_unique(ids[at[at >= _HEAD]], at[at >= _HEAD])
         """The ids at the start of lines, in order and each only once in the file, and the positions
         of these lines. An id in the last bytes of the file may be missing.
         """
@@ -116,36 +132,28 @@ class Lines:
 
     def _are_records(self) -> bool:
         """Return true if every line has an even number of quotes, and ends in a line feed."""
-        data = self.source.data
-        if b"\r" in data:
+        if self._has_returns:
             returns = _find(self._bytes, b"\r") + 1
-            if (returns >= len(data)).any() or (self._bytes[returns] != ord("\n")).any():
+            if (returns >= len(self._bytes)).any() or (self._bytes[returns] != ord("\n")).any():
                 return False
-        if b'"' not in data:
+        if not self._has_quotes:
             return True
         quotes = _find(self._bytes, b'"')
         lines = np.searchsorted(self.offsets, quotes, side="right") - 1
         return not (np.bincount(lines, minlength=1) % 2).any()
 
-    def _find_ids(self) -> tuple[_Numbers, _Numbers]:
-        lines = range(_HEAD, len(self.offsets) - 1, _BLOCK_LINES)
-        blocks = [self._find_ids_of(n, n + _BLOCK_LINES) for n in lines]
-        none = np.empty(0, np.int64)
-        ids, at = (
-            np.concatenate([none, *each]) for each in zip((none, none), *blocks, strict=True)
-        )
-        if (ids[1:] > ids[:-1]).all():
-            return ids, at
-        known, first, counts = np.unique(ids, return_index=True, return_counts=True)
-        return known[counts == 1], at[first[counts == 1]]
-
-    def _find_ids_of(self, first: int, stop: int) -> tuple[_Numbers, _Numbers]:
-        """Return the ids at the start of these lines, and the positions of the lines."""
-        starts = self.offsets[:-1][first:stop]
+    def _scan(self, data: bytes, start: int) -> tuple[_Numbers, _Numbers, _Mask]:
+        """Return where lines begin after the line feeds of a block; and of each of these lines, the
+        number at its start, and whether that is an id.
+        """
+        stop = start + _BLOCK
+        self._has_returns = self._has_returns or data.find(b"\r", start, stop) >= 0
+        self._has_quotes = self._has_quotes or data.find(b'"', start, stop) >= 0
+        starts = np.flatnonzero(self._bytes[start:stop] == ord("\n")) + (start + 1)
         ids, digits = self._read_digits(starts)
-        ends = np.minimum(starts + digits, len(self._bytes) - 1)
-        is_id = (digits > 0) & (digits <= _MAX_DIGITS) & _IS_DELIMITER[self._bytes[ends]]
-        return ids[is_id], np.flatnonzero(is_id) + first
+        ends = np.minimum(starts + digits, len(data) - 1)
+        are_ids = (digits > 0) & (digits <= _MAX_DIGITS) & _IS_DELIMITER[self._bytes[ends]]
+        return starts, ids, are_ids
 
     def _read_digits(self, starts: _Numbers) -> tuple[_Numbers, _Numbers]:
         """Return the numbers at these places, and how many digits each of them has. A number with
@@ -174,6 +182,14 @@ class Lines:
             _bytes_between(self, np.flatnonzero(is_first & stays), np.flatnonzero(is_last & stays))
         )
         return OwnLines(replace(self.source, data=data), np.flatnonzero(stays) + 1, ids)
+
+
+def _keep_unique(ids: _Numbers, at: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Return the ids that occur once, in order, and their positions."""
+    if (ids[1:] > ids[:-1]).all():
+        return ids, at
+    known, first, counts = np.unique(ids, return_index=True, return_counts=True)
+    return known[counts == 1], at[first[counts == 1]]
 
 
 def _find(data: _Bytes, mark: bytes) -> _Numbers:
