@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 
-_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Compiled when it is first used: that takes milliseconds.
+_ILLEGAL = "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _PHOTO_ITEMS = frozenset({"photoUrls", "photoUrl", "item"})
 _TAG_ITEMS = frozenset({"tags", "tag", "Tag", "item"})
@@ -180,7 +181,7 @@ def _leaf(parent: ET.Element, name: str, value: object) -> None:
     if value is None:
         return
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if illegal := _ILLEGAL.search(text):
+    if illegal := re.search(_ILLEGAL, text):
         raise InvalidInputError(
             f"{name} has the character U+{ord(illegal.group()):04X}, which XML cannot represent",
             hint="Send it as JSON, or remove the character.",

@@ -365,8 +365,9 @@ def marker_core(text: str) -> str:
 # them up, and they cannot control a terminal.
 
 
-# Joiners are part of emoji and of several scripts; between Latin letters they are invisible.
-_JOINER = re.compile(r"(?<=[\u0600-\U0010ffff])[\u200c\u200d](?=[\u0600-\U0010ffff])")
+# Joiners are part of emoji and of several scripts; between Latin letters they are invisible. The
+# pattern is compiled when it is first used: that takes milliseconds.
+_JOINER = r"(?<=[\u0600-\U0010ffff])[\u200c\u200d](?=[\u0600-\U0010ffff])"
 _SHOWN_CATEGORIES = frozenset(("Cn", "Co"))
 """Unicode categories of characters that are shown: unassigned in this Python's Unicode version
 (such as a new emoji), and private use.
@@ -387,7 +388,7 @@ def make_visible(text: str, *, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    joiners = {match.start() for match in _JOINER.finditer(text)}
+    joiners = {match.start() for match in re.finditer(_JOINER, text)}
     return "".join(
         char if n in joiners or char in keep else _show_char(char) for n, char in enumerate(text)
     )
