@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 HEADER = "id,name,status,category,category_id,tags,photo_urls,action\n"
@@ -39,7 +41,10 @@ def main() -> None:
     ratio = 0.0
     for pets in sorted(set(options.pets)):
         with tempfile.TemporaryDirectory() as folder:
-            write_files(Path(folder), pets)
+            # In a process of its own: Linux counts the peak of the process that starts a command as
+            # the command's own.
+            with ProcessPoolExecutor(1, get_context("spawn")) as writer:
+                writer.submit(write_files, Path(folder), pets).result()
             ratio = compare(Path(folder), pets, options.rounds)
     print(f"\n{'met' if ratio >= GOAL else 'NOT MET'}: at least {GOAL:g} x faster: {ratio:.1f} x")
 
