@@ -36,7 +36,6 @@ import petsync as ps
 from petsync.models import Category, Pet, Tag
 from petsync.plan import scope
 from petsync.sandbox import Sandbox
-from petsync.sheets.base import base_of
 from petsync.table.arrow import PetTable
 from petsync.table.frame import frame_from_pets
 
@@ -213,7 +212,7 @@ def compare_part(numbers: range) -> tuple[int, int]:
         ps.connect(box.url, environ={}, state=state) as store,
     ):
         snapshot = store.snapshot()
-        base = base_of(replace(snapshot, pets=PetTable(frame=frame_from_pets(old))))
+        base = replace(snapshot, pets=PetTable(frame=frame_from_pets(old))).as_base()
         for number in numbers:
             sheet = store.read(random_sheet(pets, Random(number)))
             if number % 2:

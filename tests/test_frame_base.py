@@ -89,3 +89,35 @@ def test_a_frame_with_a_base_is_written_to_any_format(store: ps.Store) -> None:
     assert pd.read_parquet(body)["id"].tolist() == [1, 2, 3, 4, 5]
     assert '"Pet 5"' in frame.to_json()
     assert len(pd.concat([frame, store.pets()])) == 10
+
+
+def test_the_frame_of_an_export_carries_its_base(store: ps.Store, tmp_path: Path) -> None:
+    """The frame of an exported sheet is compared like the sheet: a colleague's change stays."""
+    path = tmp_path / "catalogue.csv"
+    ps.write_sheet(store.snapshot(), path)
+    frame = store.read(path).frame
+    rename(store, 1, "Theirs")
+    frame.loc[frame["id"] == 2, "name"] = "Mine"
+    plan = store.plan(frame)
+    assert [(each.pet_id, each.after.name) for each in plan.updates] == [(2, "Mine")]
+    assert plan.base
+
+
+def test_a_plan_without_a_base_says_so(store: ps.Store) -> None:
+    """pandas drops the base in concat: the plan says that old values count as edits, and the line
+    that it names keeps the base, with the new rows as new pets.
+    """
+    pets = store.pets()
+    table = pd.concat([pets, pd.DataFrame([{"name": "New", "status": "sold"}])])
+    assert not store.plan(table).notes  # nothing of the store is overwritten
+    rename(store, 1, "Theirs")
+    plan = store.plan(table)
+    assert [each.pet_id for each in plan.updates] == [1]
+    (note,) = plan.notes
+    assert "does not carry" in note
+    assert "new.attrs = pets.attrs" in note
+    assert not store.plan(table, two_way=True).notes
+    table.attrs = pets.attrs
+    plan = store.plan(table)
+    assert [(each.kind, each.after.name) for each in plan.changes] == [("add", "New")]
+    assert plan.older == (0,)

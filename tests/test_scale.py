@@ -35,7 +35,6 @@ from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.scale import reduce
 from petsync.scale.parts import BASE_FOLDER, part_of
-from petsync.sheets.base import base_of
 from petsync.sheets.read import sheet_from_frame
 from petsync.sheets.sidecar import sidecar_path
 from petsync.store import folders
@@ -204,7 +203,9 @@ def test_the_plan_of_parts_is_that_of_the_whole(
         write_parts(frame, folder, 3)
         options: dict[str, Any] = {"delete_missing": seed % 3 == 0 and share == 1}
         sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
-        whole = store.plan(replace(sheet, base=base_of(exported)) if has_base else sheet, **options)
+        whole = store.plan(
+            replace(sheet, base=exported.as_base()) if has_base else sheet, **options
+        )
         plan = store.plan(folder, executor=threads, **options)
     assert contents(plan) == contents(whole)
     assert plan.changes or plan.conflicts
@@ -226,7 +227,9 @@ def test_the_owners_of_fields_hold_in_parts(seed: int, tmp_path: Path, threads: 
         write_parts(edited(chance, exported.frame), folder, 3)
         options: dict[str, Any] = {"owners": owners, "max_update": "100%", "allow_shifted": True}
         sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
-        whole = store.plan(replace(sheet, base=base_of(exported)) if seed % 2 else sheet, **options)
+        whole = store.plan(
+            replace(sheet, base=exported.as_base()) if seed % 2 else sheet, **options
+        )
         plan = store.plan(folder, executor=threads, **options)
         assert contents(plan) == contents(whole)
         assert plan.recognised == whole.recognised
@@ -306,7 +309,7 @@ def test_sorted_and_shifted_columns_are_found(
             frame = exported.frame.drop(columns="extra", errors="ignore")
             frame[column] = pd.Series(change(frame[column].tolist()), dtype=frame[column].dtype)
             write_parts(frame, folder, 3)
-            sheet = replace(sheet_from_frame(frame, first=1), base=base_of(exported))
+            sheet = replace(sheet_from_frame(frame, first=1), base=exported.as_base())
             plan, whole = store.plan(folder, executor=threads), store.plan(sheet)
             assert plan.shifted == whole.shifted, trouble
             assert plan.verdict == whole.verdict, trouble
@@ -478,7 +481,7 @@ def test_the_plan_of_json_lines_is_that_of_a_table(
         table = pd.DataFrame({key: [row.get(key) for row in rows] for key in keys}, dtype=object)
         files = [f"{number:02d}.jsonl" for number in range(3)]
         sheet = sheet_from_frame(table, numbers=np.array(numbers), files=files)
-        base = base_of(exported) if seed % 2 == 0 else None
+        base = exported.as_base() if seed % 2 == 0 else None
         sheet = replace(sheet, source=str(folder), base=base)
         options: dict[str, Any] = {"delete_missing": seed % 3 == 0}
         whole = store.plan(sheet, **options)
@@ -715,7 +718,7 @@ def test_the_number_of_parts_changes_nothing(
             executor = processes if parts in (2, 64) else threads
             plans.append(store.plan(folder, executor=executor, delete_missing=seed % 2 == 0))
         sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
-        whole = store.plan(replace(sheet, base=base_of(exported)), delete_missing=seed % 2 == 0)
+        whole = store.plan(replace(sheet, base=exported.as_base()), delete_missing=seed % 2 == 0)
     files = {
         msgspec.structs.replace(each, created="", source="", base="").fingerprint for each in plans
     }

@@ -20,7 +20,7 @@ from petsync.errors import PlanError, SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
 from petsync.sheets import peek, read_sheet, results, sidecar, worksheet_of, write_sheet
-from petsync.sheets.base import BASE_NAME, BASE_TAB, base_of
+from petsync.sheets.base import BASE_NAME, BASE_TAB
 from petsync.sheets.xlsx import read
 from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
@@ -228,7 +228,7 @@ def test_lines_that_were_tampered_with_are_refused(harm, reason):
     """Lines that are changed, missing, added, of another version or no pets are refused, with the
     reason.
     """
-    lines = base_of(a_snapshot([Pet(id=n, name=str(n**5)) for n in range(5_000)])).to_lines()
+    lines = a_snapshot([Pet(id=n, name=str(n**5)) for n in range(5_000)]).as_base().to_lines()
     assert len(lines) > 3
     with pytest.raises(ParcelError, match=reason):
         Base.from_lines(harm(lines))
@@ -463,7 +463,7 @@ def test_a_hidden_worksheet_of_pets_is_not_replaced_by_another(tmp_path):
 
 def test_the_worksheet_of_another_base_is_found(tmp_path):
     """The worksheet that a job's base names is found; a file with its own base uses its own."""
-    base = base_of(a_snapshot())
+    base = a_snapshot().as_base()
     for name in ("pets.csv", "pets.xlsx"):
         write_sheet(a_snapshot(), tmp_path / name)
     path = tmp_path / "pets.xlsx"

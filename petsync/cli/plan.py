@@ -338,12 +338,11 @@ def _check_ending(out: Path) -> None:
 
 def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
     # Import pandas only to read a store.
-    from petsync.sheets.base import base_of
     from petsync.table.arrow import PetTable
     from petsync.table.base import Base
 
     if not tags:
-        return base_of(store.snapshot(statuses=statuses))
+        return store.snapshot(statuses=statuses).as_base()
     taken_at = datetime.now(UTC).isoformat(timespec="seconds")
     pets = store.find_by_tags(*tags)
     wanted = pets[pets["status"].isin(statuses)] if statuses else pets

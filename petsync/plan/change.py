@@ -21,6 +21,7 @@ from petsync.models import Pet
 from petsync.plan.fields import UnreadVocabulary, Usage, Vocabulary, fold_status
 from petsync.plan.guard import Refusal
 from petsync.table.arrow import PetTable
+from petsync.table.base import Base, base_of_frame, carry_base
 from petsync.table.columns import Column
 from petsync.table.frame import has_id_in, ids_of
 
@@ -437,8 +438,28 @@ class Snapshot:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The pets in the canonical columns, and `extra` if a pet has unknown fields."""
-        return self.pets.frame
+        """The pets in the canonical columns, and `extra` if a pet has unknown fields. The frame
+        carries these values as its base, unless pets are missing.
+        """
+        coverage, pets = self.coverage, self.pets
+        is_part = bool(coverage.failed) or coverage.is_narrow or self.whole is not None
+        if is_part or self.left_out or base_of_frame(pets.rows) is not None:
+            return pets.frame
+        table = pets.table
+        return carry_base(pets.frame, self._base_of(PetTable(table)))
+
+    def _base_of(self, pets: PetTable) -> Base:
+        return Base(
+            pets=pets,
+            store=self.source,
+            taken_at=self.taken_at.isoformat(timespec="seconds"),
+            statuses=self.coverage.statuses,
+        )
+
+    def as_base(self) -> Base:
+        """Return the snapshot as a base. Raises SheetError if one of its queries failed."""
+        self.require_whole()
+        return self._base_of(self.pets)
 
     @property
     def rows(self) -> pd.DataFrame:

@@ -80,7 +80,7 @@ from petsync.table.frame import (
     unique_texts,
 )
 from petsync.table.lists import Items, ListArray, count_items
-from petsync.table.sheet import Finding, Sheet
+from petsync.table.sheet import FRAME_NAME, Finding, Sheet
 
 __all__ = [
     "Decided",
@@ -2036,6 +2036,7 @@ def _build_plan(
         pets=len(snapshot),
         capacity=profile.capacity,
         notes=(
+            *_note_missing_base(sheet, options, changes),
             *_note_lost_columns(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
             *_iter_unread(sheet, snapshot.rows),
@@ -2234,6 +2235,23 @@ def _find_edited_columns(
             columns = {c for unit in UNITS if unit in units for c in COLUMNS_OF[unit]}
             edited[conflict.row] = edited.get(conflict.row, frozenset()) | columns
     return edited
+
+
+def _note_missing_base(
+    sheet: Sheet, options: PlanOptions, changes: Iterable[Change]
+) -> Iterator[str]:
+    """Yield a note if a plan changes or deletes pets by a DataFrame that has no base, unless the
+    user asked for a two-way plan: old values in it would undo the changes of others.
+    """
+    is_frame = sheet.source == FRAME_NAME and sheet.base is None
+    if is_frame and not options.two_way and any(each.kind != "add" for each in changes):
+        yield (
+            "The DataFrame does not carry the values with which it was read, so each value that "
+            "differs from the store's counts as an edit, also an older one: check that no change "
+            "takes back what others did. A DataFrame of store.pets() carries them, but pandas "
+            "drops them in concat and merge: copy them (`new.attrs = pets.attrs`), or plan with "
+            "two_way=True if every value is meant."
+        )
 
 
 def _note_lost_columns(

@@ -24,7 +24,6 @@ __all__ = [
     "BASE_TAB",
     "BaseChoice",
     "base_notice",
-    "base_of",
     "choose_base",
     "find_base",
     "find_store",
@@ -33,17 +32,6 @@ __all__ = [
 
 BaseChoice = Base | Snapshot | Literal[False] | None
 """A base or a snapshot; False for no base; None for the base that the data itself has."""
-
-
-def base_of(snapshot: Snapshot) -> Base:
-    """Return the snapshot as a base. Raises SheetError if one of its queries failed."""
-    snapshot.require_whole()
-    return Base(
-        pets=snapshot.pets,
-        store=snapshot.source,
-        taken_at=snapshot.taken_at.isoformat(timespec="seconds"),
-        statuses=snapshot.coverage.statuses,
-    )
 
 
 def choose_base(data: Any, given: BaseChoice) -> Base | None:
@@ -59,7 +47,7 @@ def choose_base(data: Any, given: BaseChoice) -> Base | None:
         return None
     chosen = data if given is None else given
     if isinstance(chosen, Snapshot):
-        return base_of(chosen)
+        return chosen.as_base()
     if isinstance(chosen, Base):
         return chosen
     if given is not None:

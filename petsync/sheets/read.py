@@ -78,10 +78,9 @@ from petsync.table.frame import EXTRA, integers, list_values, texts, unique_text
 from petsync.table.lists import Items, flatten, lists_of, with_python_lists
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.rules import SheetRule, rule_code
-from petsync.table.sheet import Correction, Sheet, frame_of, rows_of
+from petsync.table.sheet import FRAME_NAME, Correction, Sheet, frame_of, rows_of
 
 __all__ = [
-    "FRAME_NAME",
     "Origin",
     "Peek",
     "apply_corrections",
@@ -782,7 +781,6 @@ class _ExportedTexts(Container[str]):
 # A DataFrame as a sheet: it is validated by the same rules as a file.
 
 
-FRAME_NAME = "DataFrame"
 _MAX_LISTED = 12
 _FLOAT64_DIGITS, _LIST_ITEM_DIGITS = 53, 24
 """The number of significant bits of a float64, and the number to assume for a float in a list."""

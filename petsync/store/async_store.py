@@ -34,7 +34,6 @@ from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings, checked_address
-from petsync.sheets.base import base_of
 from petsync.sheets.failed import FailedRows
 from petsync.sheets.files import no_address
 from petsync.sheets.records import collect_hint
@@ -103,7 +102,7 @@ class AsyncStore:
                 f"index must be 'id' or None, not {index!r}",
                 hint="Use set_index on the DataFrame.",
             )
-        frame = frame_with_base(base_of(await self.snapshot()))
+        frame = frame_with_base((await self.snapshot()).as_base())
         return frame if index is None else frame.set_index(index)
 
     async def find_by_status(self, *statuses: str | Iterable[str]) -> pd.DataFrame:

@@ -15,9 +15,8 @@ from petsync.plan.report import Report
 from petsync.report.words import capital, describe_cause
 from petsync.sheets.failed import FAILED, Advice, FailedRows, write_failed_rows
 from petsync.sheets.load import STDIN
-from petsync.sheets.read import FRAME_NAME
 from petsync.store.runs import Outputs
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = ["save_failed_rows"]
 

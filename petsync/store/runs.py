@@ -75,9 +75,9 @@ from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, find
 from petsync.plan.scope import longest_list
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
-from petsync.sheets.read import FRAME_NAME, sheet_of
+from petsync.sheets.read import sheet_of
 from petsync.sheets.results import create_backup, find_written_digest, write_back_noting_digest
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = [
     "History",

@@ -47,6 +47,7 @@ __all__ = [
     "ParcelError",
     "SourceRow",
     "base_of_frame",
+    "carry_base",
     "frame_with_base",
     "pack",
     "unpack",
@@ -614,8 +615,13 @@ class _FrameBase(str):
 def frame_with_base(base: Base) -> pd.DataFrame:
     """Return the base's pets as a DataFrame that a user may change, and that carries the base."""
     table = base.pets.table
-    frame = frame_from_table(table)
-    frame.attrs[_ATTRIBUTE] = _FrameBase(replace(base, pets=PetTable(table=table)))
+    return carry_base(frame_from_table(table), replace(base, pets=PetTable(table=table)))
+
+
+def carry_base(frame: pd.DataFrame, base: Base) -> pd.DataFrame:
+    """Return the DataFrame itself, which carries the base from now on, unless it carries one."""
+    if _ATTRIBUTE not in frame.attrs:
+        frame.attrs[_ATTRIBUTE] = _FrameBase(base)
     return frame
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from petsync._display import as_html, as_text
 from petsync.table.arrow import PetTable
-from petsync.table.base import Base
+from petsync.table.base import Base, carry_base
 from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values
@@ -26,6 +26,7 @@ from petsync.table.rules import RULE_PREFIX, RuleResult, SheetRule
 __all__ = [
     "FILE_ROWS",
     "FINDING_FIELDS",
+    "FRAME_NAME",
     "Correction",
     "Finding",
     "Findings",
@@ -127,6 +128,8 @@ class Findings(pd.DataFrame):
 # Sheet: a spreadsheet that was read and validated; Finding: one problem in it.
 
 
+FRAME_NAME = "DataFrame"
+"""The source of a sheet that is a DataFrame of a user."""
 FILE_ROWS = 1 << 32
 """In a sheet of several files, the number of a row is its number in its file, plus this number for
 each file before it.
@@ -267,9 +270,11 @@ class Sheet:
         `frame_from_pets`, plus `action` (str, always present). A missing value means no change; an
         empty list empties the field. In `category`, the text "[clear]" removes the category. So
         does an empty text, unless the pet's category has an empty name. A name that looks like
-        "[clear]" has an apostrophe before it, as in a cell.
+        "[clear]" has an apostrophe before it, as in a cell. The frame carries the sheet's base.
         """
-        return self.content.frame
+        frame, base = self.content.frame, self.base
+        # Without the sheet's other columns, the rows of failed rows are not recognised.
+        return frame if base is None or base.source_rows else carry_base(frame, base)
 
     def as_edited(self) -> Sheet:
         """Return the sheet with the changes that a user has made to `frame`. The changed lists may
