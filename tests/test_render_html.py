@@ -299,7 +299,7 @@ def test_a_plans_page_says_what_stands_in_the_way() -> None:
     for html in (plan_page(plan), plan_html(plan)):
         text = Reader(html).text
         top = text[: text.index("Bela")]
-        assert "allows (1 of 1,200 pets). --max-delete 2 would allow it." in top
+        assert "allows (1 of 1,200 pets). --max-delete 2 (in Python max_delete=2) would" in top
         assert "Pet 1 is not in the store. No option allows it." in top
         assert "Status sold: findPetsByStatus: the service answered 503." in top
         assert re.search(r"3 .*left out", top)

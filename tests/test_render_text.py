@@ -54,7 +54,7 @@ agreement, 3 ignored.
 
 The guard refuses this plan: nothing will be sent
   x 2 deletes are more than --max-delete 1 allows (1 of 1,200 pets).
-    `--max-delete 2` would allow it.
+    `--max-delete 2` (in Python max_delete=2) would allow it.
 
   store     http://127.0.0.1:1/v2 (1,200 pets)
   sheet     edited.xlsx (878 rows)
@@ -342,12 +342,13 @@ def test_a_query_without_an_answer_catches_the_eye() -> None:
 
 
 def test_clashes_stand_side_by_side() -> None:
-    """A clash has its three values in columns and names the winner, and the update names the fields
-    that are not sent.
+    """A clash has its three values in columns and names the winner and how to change it; the update
+    names the fields that are not sent.
     """
     text = plan_text(plan_with(UPDATE, conflicts=(CLASHING,)))
     assert (
         "1 conflict: the store's value stays\n"
+        '  To send the sheet\'s: --on-conflict sheet, in Python on_conflict="sheet".\n'
         f"  ! 17{'Pets!B18':>74}\n"
         "                   exported  sheet    store (stays)\n"
         "      name         Bella     Bela     Bellina\n"
@@ -389,7 +390,7 @@ def test_a_guard_without_an_option_says_so() -> None:
     """A refusal that no option overrides is distinguished from one that an option does."""
     gone = Refusal("sentinel", "pet 1, a sentinel, is not in the store")
     text = plan_text(plan_with(ADD, verdict=Verdict((OVER, gone))))
-    assert "`--max-delete 2` would allow it.\n" in text
+    assert "`--max-delete 2` (in Python max_delete=2) would allow it.\n" in text
     assert "  x Pet 1, a sentinel, is not in the store. No option allows it." in text
 
 

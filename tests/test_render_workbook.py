@@ -75,7 +75,8 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
     assert facts["to change"] == (1, "name 1, status 1, tags 1, photo_urls 1")
     assert facts["in agreement"] == (870, None)
     assert facts["fingerprint"] == (None, small_plan().fingerprint)
-    assert facts["guard refuses"][1].endswith("--max-delete 2 would allow it.")
+    cure = "--max-delete 2 (in Python max_delete=2) would allow it."
+    assert facts["guard refuses"][1].endswith(cure)
 
 
 def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:

@@ -334,17 +334,25 @@ class Refusal(msgspec.Struct, frozen=True):
     of_store: bool = False
     """True if the problem concerns only the store, so that every part of the plan has it too."""
 
+    @property
+    def cure(self) -> str:
+        """What allows the plan, in a shell and in Python; "" if nothing does."""
+        way = f"{self.override} (in Python {self.keyword}) would allow it"
+        return way if self.override else ""
+
+    @property
+    def keyword(self) -> str:
+        """`override` as a keyword in Python, such as `max_delete=25`; "" if nothing does."""
+        name, _, most = self.override.removeprefix("--").partition(" ")
+        return f"{name.replace('-', '_')}={most or True}" if name else ""
+
     def __str__(self) -> str:
-        return f"{self.problem} ({self.override} would allow it)" if self.override else self.problem
+        return f"{self.problem}: {self.cure}" if self.override else self.problem
 
 
 def raise_limits(refusals: Iterable[Refusal]) -> str:
     """Return the advice to raise the limits and plan again, with the keywords to use in Python."""
-    options = sorted({each.override.removeprefix("--") for each in refusals} - {""})
-    keywords = [
-        f"{name.replace('-', '_')}={most or True}"
-        for name, _, most in (each.partition(" ") for each in options)
-    ]
+    keywords = sorted({each.keyword for each in refusals} - {""})
     return f"raise the limit (in Python {', '.join(keywords)}) and plan again"
 
 

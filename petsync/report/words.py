@@ -63,6 +63,7 @@ __all__ = [
     "count_warnings",
     "describe_applied",
     "describe_cause",
+    "describe_choice",
     "describe_clashes",
     "describe_refusal",
     "describe_winner",
@@ -753,7 +754,7 @@ def describe_clashes(conflict: Conflict) -> str:
 def refusal_cure(refusal: Refusal) -> str:
     """Return what to do about a limit that a plan exceeds."""
     if refusal.override:
-        return f"{refusal.override} would allow it."
+        return f"{refusal.cure}."
     if refusal.limit == "capacity":
         return CAPACITY_CURE
     return "No option allows it."
@@ -861,6 +862,15 @@ def describe_winner(plan: Plan) -> str:
         "The store, if both changed a field to different values. To send the sheet's: "
         f"{SEND_SHEET}."
     )
+
+
+def describe_choice(plan: Plan, winner: str) -> str:
+    """Return a sentence on how to send the sheet's values of the fields that the store wins; "" for
+    another winner.
+    """
+    if winner != "store" or plan.undoes or not any(each.clashes for each in plan.conflicts):
+        return ""
+    return f"To send the sheet's: {SEND_SHEET}."
 
 
 def _describe_coverage(plan: Plan) -> str:

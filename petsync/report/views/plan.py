@@ -111,7 +111,8 @@ def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator
         yield from _part(plan, title, changes[kind], record_change, limit, note)
     for winner in words.WINNERS:
         title = words.conflicts_title(conflicts[winner].total, winner)
-        yield from _part(plan, title, conflicts[winner], of_conflict, limit, is_urgent=True)
+        note = words.describe_choice(plan, winner)
+        yield from _part(plan, title, conflicts[winner], of_conflict, limit, note, is_urgent=True)
     title = words.format_need_fixing(blocked.total)
     yield from _part(plan, title, blocked, of_blocked, limit)
     yield from _notes_part(plan, notes, limit, is_open=False)
