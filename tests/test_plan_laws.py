@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace as but
 from itertools import product
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
@@ -16,10 +19,12 @@ from msgspec.structs import replace
 from reference import UNITS, compared
 from triples import STATUSES, Triple, row_of, triple_of, triples
 
+import petsync as ps
 from petsync.models import Pet, Tag
 from petsync.plan.change import Clash, Conflict
 from petsync.plan.fields import normalize
 from petsync.plan.plan import Plan
+from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -154,6 +159,49 @@ def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
     again = after.plan()
     assert again.changes == ()
     assert again.pets == len(after.listed)
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    """Yield an empty store."""
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("PETSYNC_FRAMES", "8"))))
+def test_a_second_plan_of_each_of_several_frames_has_nothing_left_to_change(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """If DataFrames without ids are applied and planned again in random order, a further plan of
+    one of them has no change or conflict, except for rows that its first plan held as conflicts.
+    `PETSYNC_FRAMES` is the number of random runs.
+    """
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "own"))
+    box.reset([])
+    chance = Random(seed)
+    frames = [
+        pd.DataFrame(
+            [
+                {
+                    "name": chance.choice(["Ada", "Bo", "Cy", "Dot"]),
+                    "status": chance.choice(STATUSES[:2]),
+                    "tags": chance.choice([[], ["a"], ["b"]]),
+                    "action": chance.choice(["", "", "", "add-another"]),
+                }
+                for _ in range(chance.randint(1, 4))
+            ]
+        )
+        for _ in range(3)
+    ]
+    held: dict[int, set[int | None]] = {}
+    with ps.connect(box.url, state=tmp_path / "state") as store:
+        for number in chance.choices(range(3), k=6):
+            plan = store.plan(frames[number])
+            if number in held:
+                assert {each.row for each in (*plan.changes, *plan.conflicts)} <= held[number]
+            elif not plan.updates:
+                store.apply(plan, progress=False)
+                held[number] = {each.row for each in plan.conflicts}
 
 
 @always

@@ -46,7 +46,7 @@ from petsync.plan.match import iter_rows, merge_row
 from petsync.table.base import SourceRow
 from petsync.table.columns import ORIGINAL_ROW
 from petsync.table.frame import find_rows, has_action, has_id_in, ids_of, lacks_id, plain_values
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = [
     "MAX_LOST_PAIRS",
@@ -886,9 +886,11 @@ def _group_by_file(
     """Return the records by their files. `ids` are the ids in the sheet."""
     if not lines:
         return []
-    groups: defaultdict[tuple[str, str], list[RowRecord]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str], list[RowRecord]] = defaultdict(list)
     for record in records:
-        groups[record.source, record.tab].append(record)
+        # All DataFrames have one name, but each run may have had another one.
+        run = record.run_started if record.source == FRAME_NAME else ""
+        groups[record.source, record.tab, run].append(record)
     base = _base_of(sheet)
     files = []
     for of_file in groups.values():
@@ -904,13 +906,14 @@ def _group_by_file(
 
 def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
     """Return the records without repetitions: of those with the same pet and the same values, only
-    the first is kept.
+    the first is kept. One with the action `add-another` is no repetition of one without.
 
     A copy of a copy has a record for each file.
     """
     first: dict[Hashable, RowRecord] = {}
     for n, each in enumerate(records):
-        first.setdefault((each.identity if each.pet_id else n, _content(each)), each)
+        is_another = each.action == "add-another"
+        first.setdefault((each.identity if each.pet_id else n, _content(each), is_another), each)
     return [*first.values()]
 
 
@@ -1328,11 +1331,6 @@ class _Matching:
         free = [line for line in lines if line.row not in places]
         if self._trust == "any":
             self._add_doubts(exact, is_edited=False)
-            # All DataFrames have one name: the row may have been in one of them, at another place.
-            again = tuple(each for each in rest if each.action == "add-another" and not each.digest)
-            for line in free if again else ():
-                if line.action == "add-another":
-                    self._found[line.row] = Match("doubt", again, is_edited=False)
             return
         self._add_certain(exact, is_edited=False)
         if len(rest) <= len(free):
