@@ -243,11 +243,7 @@ class _IntakeInput:
         were_missing = frozenset[str]() if base is None else base.missing
         self._returned = were_missing and were_missing - missing_columns(sheet, base)[0]
         self._judge = Judge(
-            snapshot.vocabulary,
-            options.sheet_wins,
-            base=base,
-            owners=options.owners,
-            restored=decided.rows.judge.restored,
+            snapshot.vocabulary, options.sheet_wins, base=base, owners=options.owners
         )
         self._written = [unit for unit in UNITS if unit not in options.unwritten_units]
         self.rows = with_pet_ids(sheet.rows, pet_ids)

@@ -217,13 +217,16 @@ def note_undos(comparison: Comparison, known: Collection[Difference]) -> Iterato
     notes names the undo that restored it.
     """
     remarks = comparison.decided.rows.remarks
-    told = " ".join(each.problem for each in known)
-    hint = "`petsync undo {}` reverses the undo."
+    known_text = " ".join(each.problem for each in known)
     notes = [
         *(
-            (row, f"the undo of run {each.run} restored the pet", hint.format(each.undo))
+            (
+                row,
+                f"the undo of run {each.run} restored the pet",
+                f"`petsync undo {each.undo}` reverses the undo.",
+            )
             for row, each in remarks.restored.items()
-            if each.undo not in told
+            if each.undo not in known_text
         ),
         *(
             (
@@ -232,14 +235,6 @@ def note_undos(comparison: Comparison, known: Collection[Difference]) -> Iterato
                 "If it is to stay undone, change the row.",
             )
             for row, (run, undo) in remarks.repeated.items()
-        ),
-        *(
-            (
-                row,
-                f"the undo of run {run} restored values that the row changes again or removes",
-                hint.format(undo),
-            )
-            for row, (run, undo) in remarks.replaces_restored.items()
         ),
         *(
             (row, f"the undo of run {run} removed the pet", "")
@@ -437,7 +432,8 @@ class Comparer:
         )
         near = replace(near, whole=compared.snapshot.whole)
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
-        compared = replace(compared, outside=frozenset(outside))
+        # In a round, an undo is a change of the store: another person may have edited the sheet.
+        compared = replace(compared, outside=frozenset(outside), own_undone=frozenset())
         plan_base = self._complete_base(self._plan_base(rows, missing, there), rows, there, {})
         if self.job.mode == "push":
             # Rows are compared with the store only.
