@@ -103,6 +103,15 @@ def test_the_frame_of_an_export_carries_its_base(store: ps.Store, tmp_path: Path
     assert plan.base
 
 
+def test_a_lost_column_is_named_if_it_may_be_a_renamed_one(store: ps.Store) -> None:
+    """Selected columns are no reason for a note; a column that petsync does not know is one."""
+    part = store.pets()[["id", "status"]].assign(status="sold")
+    assert not store.plan(part).notes
+    (note,) = store.plan(part.assign(Title="x")).notes
+    assert note.startswith("The DataFrame lacks the columns name, category")
+    assert "'Title'" in note
+
+
 def test_a_plan_without_a_base_says_so(store: ps.Store) -> None:
     """pandas drops the base in concat: the plan says that old values count as edits, and the line
     that it names keeps the base, with the new rows as new pets.

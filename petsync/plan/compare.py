@@ -2258,11 +2258,12 @@ def _note_lost_columns(
     sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]
 ) -> Iterator[str]:
     """Yield a note on the columns that an export has lost, probably because a header was
-    renamed.
+    renamed. A part of a DataFrame's columns is often selected on purpose.
     """
     absent = [column for column in COLUMNS if base is not None and column not in sheet.rows]
-    if absent:
-        own = ", ".join(repr(str(name)) for name in sheet.others.columns)
+    own = ", ".join(repr(str(name)) for name in sheet.others.columns)
+    is_frame = sheet.source == FRAME_NAME
+    if absent and (own or not is_frame):
         unused = f" Columns that are not used: {own}." if own else ""
         way = "(--column HEADER=COLUMN, in Python mapping={HEADER: COLUMN})"
         hint = f" If a header was renamed, map it {way}." if own else ""
@@ -2274,7 +2275,9 @@ def _note_lost_columns(
             stay += "; category_id changes with a category that was edited"
         if "category" in absent and "category" in sent:
             stay += "; category changes with a category_id that was edited"
-        yield f"The sheet lacks the {which} {', '.join(absent)} of its export{stay}.{unused}{hint}"
+        what = "DataFrame" if is_frame else "sheet"
+        of = "with which it was read" if is_frame else "of its export"
+        yield f"The {what} lacks the {which} {', '.join(absent)} {of}{stay}.{unused}{hint}"
 
 
 def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
