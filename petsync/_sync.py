@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -180,7 +180,12 @@ def _run_loop(made: _Promise[asyncio.AbstractEventLoop]) -> None:
         return
     loop.call_soon(made.set_result, loop)
     try:
-        loop.run_forever()
+        while True:
+            # If the caller's function raises one of these errors, it ends its task and the loop.
+            # Run on, so that the error reaches the caller and other tasks continue.
+            with suppress(KeyboardInterrupt, SystemExit):
+                loop.run_forever()
+                break
     finally:
         loop.close()
 

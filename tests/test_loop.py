@@ -203,6 +203,40 @@ def test_an_interrupt_inside_the_standard_library_blocks_nothing(loop: LoopThrea
         assert loop.run(_tasks()) == 1
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_task_ends_only_its_call(
+    loop: LoopThread, error: type[BaseException]
+) -> None:
+    """An interrupt that a function of the caller raises on the loop's thread reaches the caller.
+    Other tasks continue, and the bridge can still be used.
+    """
+    goes_on, cleaned = threading.Event(), list[str]()
+
+    async def other() -> str:
+        await asyncio.to_thread(goes_on.wait)
+        return "done"
+
+    async def sibling() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cleaned.append("yes")
+
+    async def interrupted() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sibling())
+            await asyncio.sleep(0)
+            raise error("caller")
+
+    waiting = loop.start(other())
+    with pytest.raises(error, match="caller"):
+        loop.run(interrupted())
+    assert cleaned == ["yes"]
+    goes_on.set()
+    assert waiting.done.wait() == "done"
+    assert loop.run(_tasks()) == 1
+
+
 def test_an_interrupted_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop whose start is interrupted ends with its thread, and the next use starts another."""
     bridge, goes_on = LoopThread("test-start"), threading.Event()

@@ -29,6 +29,7 @@ from petsync.errors import (
     SheetError,
 )
 from petsync.images.upload import UploadOptions
+from petsync.plan.uploads import UploadReport
 from petsync.sandbox import Sandbox
 from petsync.store import Store
 from petsync.store.runs import History
@@ -630,6 +631,41 @@ def test_progress_counts_bytes(
     assert (steps[-1].sent, steps[-1].done) == (pictures.total_bytes, 4)
     assert [s.done for s in steps] == sorted(s.done for s in steps)
     assert {s.total for s in steps} == {pictures.total_bytes}
+
+
+@pytest.mark.parametrize("called", ["on_progress", "on_file"])
+def test_an_interrupt_in_a_callback_stops_the_upload(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], called: str
+) -> None:
+    """An interrupt that a callback raises stops an upload as Ctrl-C does; the same upload again
+    sends the other files, and no file twice.
+    """
+    store, wanted = connect(standard), connect(standard).pictures(folder)
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError, match="interrupted") as caught:
+        store.upload(wanted, concurrency=1, **{called: interrupt})
+    report = caught.value.report
+    assert isinstance(report, UploadReport)
+    assert report.counts["unknown"] == 0 < report.counts["not sent"]
+    store.upload(store.pictures(folder))
+    assert standard.requests["uploadFile"] == len(wanted.items)
+
+
+def test_an_interrupt_while_images_are_inspected_reaches_the_caller(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """An interrupt that `on_progress` raises ends the inspection; the store can still be used."""
+    store = connect(standard)
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.pictures(folder, on_progress=interrupt)
+    assert len(store.pictures(folder).items) == 4
 
 
 def test_pictures_are_for_one_store(

@@ -316,6 +316,52 @@ def test_an_interrupt_raises_with_the_report_so_far(box: Sandbox, store: ps.Stor
     assert caught.value.exit_code == 7
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_an_interrupt_in_on_progress_stops_the_run(
+    box: Sandbox, store: ps.Store, error: type[BaseException]
+) -> None:
+    """An interrupt that `on_progress` raises stops a run and a resume as Ctrl-C does, requests
+    under way get their outcomes, and the next resume sends the rest.
+    """
+    box.reset([ps.Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 31)])
+    plan = store.plan(
+        store.find_by_status().assign(name="renamed"), guard=ps.Guard(max_update=ps.Limit(1.0))
+    )
+
+    def interrupt(progress: ps.types.Progress) -> None:
+        if progress.done % 10 >= 5:
+            raise error
+
+    for run in (
+        lambda: store.apply(plan, concurrency=4, on_progress=interrupt),
+        lambda: store.resume(on_progress=interrupt),
+    ):
+        with pytest.raises(ps.errors.InterruptedRunError, match="interrupted") as caught:
+            run()
+        report = caught.value.report
+        assert isinstance(report, ps.types.Report)
+        done = {result.pet_id for result in report.results if result.outcome == "applied"}
+        assert done == {pet.id for pet in box.pets() if pet.name == "renamed"}
+        assert report.counts["unknown"] == 0 < report.counts["not sent"]
+    assert store.resume().exit_code == 0
+    assert {pet.name for pet in box.pets()} == {"renamed"}
+
+
+def test_an_interrupt_in_the_progress_of_look_ups_reaches_the_caller(store: ps.Store) -> None:
+    """An interrupt that `on_progress` raises ends look-ups, and the store can still be used."""
+    steps = list[object]()
+
+    def interrupt(step: object) -> None:
+        steps.append(step)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.look_up([1, 2, 3], on_progress=interrupt)
+    assert len(steps) == 2
+    assert set(store.look_up([1, 2, 3])) == {1, 2, 3}
+
+
 def test_a_token_that_may_only_read_changes_nothing(box: Sandbox, tmp_path: Path) -> None:
     """With a token that may only read, the run stops at the first refusal and changes nothing."""
     auth = ps.auth.bearer(box.token("read:pets"))

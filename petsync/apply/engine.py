@@ -447,6 +447,15 @@ class Stopper:
         else:
             self.stop("interrupted")
 
+    def report(self, listener: Callable[[T], object], step: T) -> None:
+        """Call the user's function with a step of the run. If it raises KeyboardInterrupt, the run
+        stops; this does not cancel the requests in flight, however often it happens.
+        """
+        try:
+            listener(step)
+        except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+            self.stop("interrupted")
+
     def check(self) -> None:
         """Raise StoppedError if the run is stopping."""
         if self.reason:
@@ -1608,7 +1617,8 @@ class _Engine:
         # Changes with an unknown outcome may be sent again: count them later, so that the progress
         # does not go back.
         done, total = len(self._results) - self._counts["unknown"], len(self._changes)
-        self._on_progress(Progress(done, total, result, problems, self._target.traffic))
+        step = Progress(done, total, result, problems, self._target.traffic)
+        self._stopper.report(self._on_progress, step)
 
     def _failures(self) -> int:
         return self._counts["failed"] + self._counts["unknown"]

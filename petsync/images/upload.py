@@ -721,7 +721,8 @@ class _Engine:
     ) -> None:
         if self._on_file is None:
             return
-        self._on_file(
+        self._stopper.report(
+            self._on_file,
             FileProgress(
                 number=number,
                 sent=sent,
@@ -729,13 +730,14 @@ class _Engine:
                 attempt=self._attempts[number] + 1,
                 why=why,
                 result=result,
-            )
+            ),
         )
 
     def _report_progress(self) -> None:
         if self._on_progress is None:
             return
-        self._on_progress(
+        self._stopper.report(
+            self._on_progress,
             UploadProgress(
                 sent=self._bytes_sent,
                 total=self._bytes,
@@ -743,7 +745,7 @@ class _Engine:
                 files=len(self._items),
                 problems=self._problems,
                 traffic=self._target.traffic,
-            )
+            ),
         )
 
 
