@@ -228,6 +228,36 @@ def test_a_dataframe_has_its_rows(tmp_path: Path) -> None:
     assert [each.address for each in sheet.problems] == ["row 1, price"]
 
 
+@pytest.mark.parametrize("kind", ["frame", "file", "folder"])
+def test_plan_takes_rules_as_read_does(tmp_path: Path, kind: str) -> None:
+    """`rules` of plan, why and rehearse keep the rows out that break them, as those of `read` do,
+    whatever the sheet is.
+    """
+    with ps.demo() as store:
+        pet_id = int(store.pets()["id"].iloc[0])
+        frame = pd.DataFrame({"id": [pet_id], "name": ["a long name"], "status": ["sold"]})
+        (tmp_path / "pets").mkdir()
+        frame.to_csv(tmp_path / "pets" / "pets.csv", index=False)
+        places: dict[str, Any] = {
+            "frame": frame,
+            "file": tmp_path / "pets" / "pets.csv",
+            "folder": tmp_path / "pets",
+        }
+        sheet = places[kind]
+        rules = [rule(name="short", columns=["name"], max_length=8)]
+        assert len(store.plan(sheet).changes) == 1
+        plan = store.plan(sheet, rules=rules)
+        assert ["at most 8 characters" in row.problem for row in plan.blocked] == [True]
+        assert not plan.changes
+        assert "[blocked]" in str(store.why(sheet, pet_id, rules=rules))
+        assert not ps.rehearse(store, sheet, rules=rules).plan.changes
+        if kind != "folder":
+            assert store.plan(store.read(sheet, rules=rules)).blocked == plan.blocked
+            assert store.plan(sheet, snapshot=store.snapshot(), rules=rules).blocked == plan.blocked
+            with pytest.raises(SettingsError, match="rules cannot apply to a Sheet"):
+                store.plan(store.read(sheet), rules=rules)
+
+
 def test_a_status_of_the_store_is_known_to_rules_too(tmp_path: Path) -> None:
     """A sheet that is validated again for the store's statuses keeps its rules."""
     sheet = csv_of(tmp_path, TEXT, rules=[rule(columns=["status"], values=["reserved"])])

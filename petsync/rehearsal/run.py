@@ -38,6 +38,7 @@ from petsync.store import Store
 from petsync.store.async_store import AsyncStore
 from petsync.table.arrow import ArrowStream
 from petsync.table.frame import frame_from_pets, pets_from_frame, unique_texts
+from petsync.table.rules import SheetRule
 from petsync.table.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -359,16 +360,17 @@ def rehearse(
     on_progress: Callable[[Progress], None] | None = None,
     strict: bool = False,
     guard: Guard = NO_GUARD,
+    rules: Sequence[SheetRule] | None = None,
     **options: Unpack[PlanKeywords],
 ) -> Rehearsal:
     """Apply the plan to a copy of the store on this machine, and return the result.
 
     `plan` is a Plan, the path of a saved plan (`.json` or `.parquet`), or anything that
-    `store.plan` accepts, with its `options`. petsync only reads from the store, and the plan can
-    still be applied. `sheet` is the sheet of a Plan, by default the file from which it was made.
-    With a `snapshot`, the store's pets are not listed again. `faults` makes requests to the copy
-    fail during the run, in the syntax of `petsync serve --faults`; with `concurrency` 1, the same
-    `seed` makes the same requests fail. `keep` is a new file for the resulting copy, for
+    `store.plan` accepts, with its `options` and `rules`. petsync only reads from the store, and the
+    plan can still be applied. `sheet` is the sheet of a Plan, by default the file from which it was
+    made. With a `snapshot`, the store's pets are not listed again. `faults` makes requests to the
+    copy fail during the run, in the syntax of `petsync serve --faults`; with `concurrency` 1, the
+    same `seed` makes the same requests fail. `keep` is a new file for the resulting copy, for
     `petsync serve --db`.
 
     A plan that the guard refuses is rehearsed too; the result contains the refusal. Raises
@@ -386,6 +388,8 @@ def rehearse(
     given: dict[str, Any] = {**options, **({"strict": True} if strict else {})}
     if guard is not NO_GUARD:
         given["guard"] = guard
+    if rules is not None:
+        given["rules"] = rules
     if isinstance(plan, Plan):
         made, read, source = _of_plan(store, plan, sheet, snapshot, given)
     else:
@@ -432,7 +436,8 @@ def _of_sheet(
         return _of_plan(store, store.plan(sheet, **options), None, snapshot, {})
     now = store.snapshot() if snapshot is None else snapshot
     statuses = unique_texts(now.rows, "status")
-    read = store.aio.read(sheet, known_statuses=statuses)
+    rules = options.pop("rules", None)
+    read = store.aio.read(sheet, known_statuses=statuses, rules=rules)
     plan = store.plan(read, snapshot=now, **options)
     return plan, read, copy_store(store, plan, read, now)
 

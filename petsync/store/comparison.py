@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -46,6 +46,7 @@ from petsync.store.runs import History, is_same_file
 from petsync.table.arrow import ArrowStream, rows_from_pets
 from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
+from petsync.table.rules import SheetRule
 from petsync.table.sheet import Sheet
 
 __all__ = ["SheetComparer"]
@@ -88,6 +89,7 @@ class SheetComparer:
         on_progress: Callable[[Lookups], None] | None = None,
         executor: Executor | None = None,
         memory: str = "",
+        rules: Sequence[SheetRule] | None = None,
         **options: Unpack[PlanKeywords],
     ) -> Plan:
         """Return the plan that brings the store into agreement with the sheet.
@@ -102,6 +104,9 @@ class SheetComparer:
         unless `on_conflict="sheet"`. Raises SheetError if the sheet cannot be read, PlanError if
         the base cannot be used, GuardError if an export has lost its ids or the header of a column,
         and FindingsError if `strict` is set and the sheet has findings.
+
+        `rules`, or else petsync.toml, has rules of your own for the rows, as in `read`; a Sheet
+        keeps the rules with which it was read. For the other options of `read`, plan its result.
 
         petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
 
@@ -125,7 +130,7 @@ class SheetComparer:
             executor = LocalProcesses(memory)
         request = plan_options_from(options, guard)
         decided = await self._decide(
-            request, sheet, snapshot, strict, on_progress, executor=executor
+            request, sheet, snapshot, strict, on_progress, executor=executor, rules=rules
         )
         return decided.plan
 
@@ -139,6 +144,7 @@ class SheetComparer:
         guard: Guard = NO_GUARD,
         snapshot: Snapshot | str | Path | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
+        rules: Sequence[SheetRule] | None = None,
         **options: Unpack[PlanKeywords],
     ) -> Explanations:
         """Explain what `plan` with these arguments decides about one pet or several pets.
@@ -148,7 +154,9 @@ class SheetComparer:
         """
         request = plan_options_from(options, guard, function="why")
         ids = arguments.pet_ids(pet_id)
-        decided = await self._decide(request, sheet, snapshot, strict, on_progress, ids)
+        decided = await self._decide(
+            request, sheet, snapshot, strict, on_progress, ids, rules=rules
+        )
         return explain(decided, ids)
 
     @show_keywords(ReadKeywords)
@@ -226,6 +234,7 @@ class SheetComparer:
         with_unnamed: bool = True,
         executor: Executor | None = None,
         planning: PlanOptions = _EVERY_PET,
+        rules: Sequence[SheetRule] | None = None,
     ) -> SheetComparison:
         """Return the snapshot and the sheet, with the results of all look-ups that a plan needs,
         and of `ids`.
@@ -244,7 +253,9 @@ class SheetComparer:
                     hint="For another sheet, use store.snapshot().",
                 )
             _refuse_rows(sheet, planning)
-            now, read = await self.read_parts(sheet, {}, snapshot, needed, with_unnamed, executor)
+            now, read = await self.read_parts(
+                sheet, {"rules": rules}, snapshot, needed, with_unnamed, executor
+            )
         elif snapshot is None:
             now, read = await self.read_with_snapshot(
                 sheet,
@@ -253,11 +264,12 @@ class SheetComparer:
                 executor=executor,
                 planning=planning,
                 on_progress=on_progress,
+                rules=rules,
             )
         else:
             now = arguments.checked_snapshot(snapshot, self.url)
             known = unique_texts(now.rows, "status")
-            read = await asyncio.to_thread(self.read, sheet, known_statuses=known)
+            read = await asyncio.to_thread(self.read, sheet, known_statuses=known, rules=rules)
         if strict:
             arguments.no_findings(read)
         # Opening the journal checks its integrity, which takes time.
@@ -319,6 +331,7 @@ class SheetComparer:
         on_progress: Callable[[Lookups], None] | None,
         ids: Iterable[int] = (),
         executor: Executor | None = None,
+        rules: Sequence[SheetRule] | None = None,
     ) -> Decided:
         options, guard = request
         # The time from which the plan does not know what other runs add.
@@ -333,6 +346,7 @@ class SheetComparer:
             with_unnamed=options.delete_missing,
             executor=executor,
             planning=options,
+            rules=rules,
         )
         if compared.snapshot.left_out and options.match_on and "name" not in options.match_on:
             raise PlanError(
@@ -350,7 +364,9 @@ class SheetComparer:
             or (options.scope == "auto" and self._may_differ(decided, compared, ids))
         ):
             whole = await self.snapshot()
-            return await self._decide(request, sheet, whole, strict, on_progress, ids, executor)
+            return await self._decide(
+                request, sheet, whole, strict, on_progress, ids, executor, rules
+            )
         return decided
 
     def _may_differ(self, decided: Decided, compared: SheetComparison, ids: Iterable[int]) -> bool:
