@@ -1,9 +1,7 @@
 """The base of a sheet: the store's records at its export, read back or refused."""
 
 import io
-import resource
 import zipfile
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,6 +9,7 @@ import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pytest
+from disks import full_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shop import plan_of
@@ -563,17 +562,6 @@ def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
         write_sheet(a_snapshot(), path)
     monkeypatch.undo()
     assert len(read_sheet(path).base) == 1
-
-
-@contextmanager
-def full_disk(size):
-    """Let no file become larger than `size` bytes, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("room", ["for the file", "for none"])

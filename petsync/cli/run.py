@@ -290,9 +290,10 @@ def apply_command(
     former values. A plan can be applied once. The command also releases a waiting plan of
     `petsync reconcile`, for the store or for the sheet.
 
-    Exit codes: 0, 2 if there are changes that you did not confirm, 3 if rows failed or errors block
-    them, 4 if the guard refuses the plan, 5 for conflicts or a plan that was applied before, 6 if
-    another run uses this store, 7 if stopped.
+    Exit codes: 0, 1 if all was sent but a file could not be written, 2 if there are changes that
+    you did not confirm, 3 if rows failed or errors block them, 4 if the guard refuses the plan, 5
+    for conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped
+    (also by a full disk).
     """
     plan_path = source if is_saved_plan(source) else None
     if plan_path and compare_options:
@@ -388,23 +389,29 @@ def conclude(
     `is_listed`, the user has just read the plan: the report does not list its rows again.
     """
     # Write the files first, because printing fails if standard output is a closed pipe.
-    lines, output_code = _write_outputs(report, sheet, page, outputs)
-    code = report.exit_code or output_code
+    written = _write_outputs(report, sheet, page, outputs)
+    code = report.exit_code or written.code
     _print(context, report, code, is_listed=is_listed)
-    for line, style in lines:
+    for line, style in written.lines:
         context.say(line, style)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
-    _suggest_after_run(context, report, sheet)
+    _suggest_after_run(context, report, sheet, has_failed=written.has_failed)
     return code
 
 
-def _suggest_after_run(context: Context, report: Report, sheet: Sheet | None) -> None:
-    """Suggest to finish the run if something is left, else to undo it; and to list the mistakes in
-    rows that were not sent.
+def _suggest_after_run(
+    context: Context, report: Report, sheet: Sheet | None, *, has_failed: bool
+) -> None:
+    """Suggest to finish the run if something is left, or to write its files if that `has_failed`;
+    else to undo it, and to list the mistakes in rows that were not sent.
     """
     counts = report.counts
-    if report.stopped or counts["failed"] or counts["unknown"]:
+    is_left = bool(report.stopped or counts["failed"] or counts["unknown"])
+    if has_failed:
+        _suggest_after_failed_write(context, report, sheet, is_left=is_left)
+        return
+    if is_left:
         context.suggest("resume", report.run_id, url=False)
         return
     if counts["applied"]:
@@ -412,6 +419,22 @@ def _suggest_after_run(context: Context, report: Report, sheet: Sheet | None) ->
     if sheet is not None and report.plan.blocked:
         path = _shorten_path(Path(sheet.source))
         context.suggest("check", path, repeat=READING, url=False)
+
+
+def _suggest_after_failed_write(
+    context: Context, report: Report, sheet: Sheet | None, *, is_left: bool
+) -> None:
+    """Say what was applied although files could not be written, and suggest how to write them."""
+    applied, total = report.counts["applied"], len(report.plan.changes)
+    said = f"{applied:,} of {total:,} changes were applied"
+    if sheet is not None and sheet.source == "-" and not is_left:
+        # A resume cannot read the sheet again.
+        context.say(f"{said}.")
+        context.suggest("runs", report.run_id, title="To see their outcomes", url=False)
+        return
+    rest = "completes the run and writes the files" if is_left else "writes the files"
+    context.say(f"{said}. Once the cause is removed, a resume {rest}; it sends no change twice.")
+    context.suggest("resume", report.run_id, repeat={"page"}, url=False)
 
 
 def apply_plan(
@@ -498,21 +521,55 @@ def _print(context: Context, report: Report, exit_code: int, *, is_listed: bool)
         context.show_view(report_view(report, is_listed=is_listed, has_undo=False))
 
 
-Lines = list[tuple[str, str]]
-"""Lines of text, each with its style."""
+class _Written:
+    """The messages about the files of a run, each with its style."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.code = 0
+        """The exit code, which is not 0 if a file could not be written."""
+        self.has_failed = False
+        """True if a file could not be written, and a later attempt may succeed."""
+
+    def add(self, message: str, style: str = "") -> None:
+        """Add a message."""
+        self.lines.append((message, style))
+
+    def add_error(self, error: PetsyncError) -> None:
+        """Add the message and the hint of an error, and set the exit code."""
+        self.add(f"error: {error.message}", "bold red")
+        if error.hint:
+            self.add(error.hint)
+        self.code, self.has_failed = error.exit_code, True
 
 
 def _write_outputs(
     report: Report, sheet: Sheet | None, page: Path | None, outputs: Outputs
-) -> tuple[Lines, int]:
-    """Write the requested files; return messages, and an exit code, which is not 0 if a file could
-    not be written. The run itself is complete.
-    """
+) -> _Written:
+    """Write the requested files; return messages and the exit code. The run itself has ended."""
+    written = _Written()
+    try:
+        request = outputs.read_request(report.plan)
+    except PetsyncError as error:
+        message = f"no results and no ids were written: {error.message}"
+        written.add_error(PetsyncError(message, hint=error.hint))
+    else:
+        _write_requested(report, sheet, outputs, request, written)
+    if page is not None:
+        _write(written, f"The report is in {page}.", lambda: save_report(report, page))
+    return written
+
+
+def _write_requested(
+    report: Report,
+    sheet: Sheet | None,
+    outputs: Outputs,
+    request: OutputRequest,
+    written: _Written,
+) -> None:
+    """Write the results file, and what the request says into the sheet; add messages."""
     from petsync.store.runs import default_results_path
 
-    lines: Lines = []
-    code = 0
-    request = outputs.read_request(report.plan)
     in_parts = is_in_parts(report.plan.source)
     if in_parts:
         sheet = None
@@ -522,16 +579,13 @@ def _write_outputs(
         results = None if request.into_sheet == "results" else default_results_path(sheet)
     if results is not None:
         is_named = bool(request.results)
-        code |= _write_results(report, sheet, results, outputs, lines, is_named=is_named)
+        _write_results(report, sheet, results, outputs, written, is_named=is_named)
     elif in_parts:
-        lines.append(("No results file is written for a folder: --report lists the outcomes.", ""))
+        written.add("No results file is written for a folder: --report lists the outcomes.")
     elif sheet is None and not report.plan.undoes:
-        lines.append(("No results file was written: the sheet is missing or was changed.", ""))
+        written.add("No results file was written: the sheet is missing or was changed.")
     if request.into_sheet and not report.plan.undoes:
-        code |= not _write_into_sheet(report, sheet, request.into_sheet, outputs, lines)
-    if page is not None:
-        code |= _write(lines, f"The report is in {page}.", lambda: save_report(report, page))
-    return lines, code
+        _write_into_sheet(report, sheet, request.into_sheet, outputs, written)
 
 
 def _write_results(
@@ -539,12 +593,12 @@ def _write_results(
     sheet: Sheet | None,
     path: Path,
     outputs: Outputs,
-    lines: Lines,
+    written: _Written,
     *,
     is_named: bool,
-) -> int:
-    """Write the results file, add messages, and return the exit code. A symbolic link is followed
-    only if the user has named the path.
+) -> None:
+    """Write the results file, and add messages. A symbolic link is followed only if the user has
+    named the path.
     """
     from petsync.cli.context import find_free_path
     from petsync.sheets.files import must_be_closed
@@ -553,13 +607,12 @@ def _write_results(
     try:
         must_be_closed(path)
     except PetsyncError as error:
-        lines.append((f"{error.message}, so the results go to another file.", "bold"))
+        written.add(f"{error.message}, so the results go to another file.", "bold")
         path = find_free_path(path)
 
     if path.is_symlink() and not is_named:
-        lines.append(
-            (f"{_shorten_path(path)} is a symbolic link: the results go to another file.", "bold")
-        )
+        message = f"{_shorten_path(path)} is a symbolic link: the results go to another file."
+        written.add(message, "bold")
         path = find_free_path(path)
 
     def save() -> None:
@@ -568,14 +621,12 @@ def _write_results(
         elif backup := outputs.write_results(sheet, report, path, follow=is_named):
             backups.append(backup)
 
-    code = _write(lines, f"The outcome of each row is in {_shorten_path(path)}.", save)
+    if not _write(written, f"The outcome of each row is in {_shorten_path(path)}.", save):
+        return
     if sheet is not None and sheet.form:
-        lines.append((f"It is a copy, because petsync does not write into {sheet.form}.", ""))
-    lines += [
-        (f"The earlier file of that name is kept as {_shorten_path(backup)}.", "")
-        for backup in backups
-    ]
-    return code
+        written.add(f"It is a copy, because petsync does not write into {sheet.form}.")
+    for backup in backups:
+        written.add(f"The earlier file of that name is kept as {_shorten_path(backup)}.")
 
 
 def _shorten_path(path: Path) -> Path:
@@ -585,30 +636,32 @@ def _shorten_path(path: Path) -> Path:
 
 
 def _write_into_sheet(
-    report: Report, sheet: Sheet | None, into_sheet: IntoSheet, outputs: Outputs, lines: Lines
-) -> bool:
-    """Write ids or results into the sheet, add messages, and return whether that succeeded."""
+    report: Report,
+    sheet: Sheet | None,
+    into_sheet: IntoSheet,
+    outputs: Outputs,
+    written: _Written,
+) -> None:
+    """Write ids or results into the sheet, and add messages."""
     if sheet is None:
         message = (
             f"error: {report.plan.source} is missing or was changed: nothing was written into it."
         )
-        lines.append((message, "bold red"))
-        lines.append(
-            ("The journal records the pet of each row: a later plan adds no row twice.", "")
-        )
-        return False
+        written.add(message, "bold red")
+        written.add("The journal records the pet of each row: a later plan adds no row twice.")
+        written.code = written.code or 1
+        return
     try:
         backup = outputs.write_into_sheet(sheet, report, into_sheet)
     except PetsyncError as error:
-        lines += [(f"error: {error.message}", "bold red"), (error.hint, "")]
-        return False
+        written.add_error(error)
+        return
     what = f"The outcome of each row is in {sheet.source}"
     if into_sheet == "ids":
         what = f"The new ids are in {sheet.source}"
         if all(each.assigned_id is None for each in report.results):
             what = f"The run assigned no id: {sheet.source} has the same cells as before"
-    lines.append((f"{what}; the earlier version is in {backup}.", ""))
-    return True
+    written.add(f"{what}; the earlier version is in {backup}.")
 
 
 def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
@@ -663,14 +716,15 @@ def build_outputs(store: Store) -> Outputs:
     return Outputs(store.aio.history)
 
 
-def _write(lines: Lines, message: str, save: Callable[[], None]) -> int:
+def _write(written: _Written, message: str, save: Callable[[], None]) -> bool:
+    """Call `save`, add the message or the error, and return true if the file was written."""
     try:
         save()
     except PetsyncError as error:
-        lines += [(f"error: {error.message}", "bold red"), (error.hint, "")]
-        return error.exit_code
-    lines.append((message, ""))
-    return 0
+        written.add_error(error)
+        return False
+    written.add(message)
+    return True
 
 
 def check_outputs(source: Path | str | None, results: Path | None, page: Path | None) -> None:
@@ -746,8 +800,8 @@ def resume_command(
     change is made twice. The report covers the whole run. An option that you do not give has the
     value that it had in the run.
 
-    Exit codes: 0, 3 if rows failed, 4 if a sentinel has changed, 5 for conflicts, 6 if a run uses
-    this store, 7 if interrupted again.
+    Exit codes: 0, 1 if all was sent but a file could not be written, 3 if rows failed, 4 if a
+    sentinel has changed, 5 for conflicts, 6 if a run uses this store, 7 if stopped again.
     """
     from petsync.apply.engine import is_resumable, refuse_drifted
     from petsync.plan.change import FailedLookup

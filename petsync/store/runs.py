@@ -58,7 +58,14 @@ from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
-from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
+from petsync.errors import (
+    InterruptedRunError,
+    LockedError,
+    PetsyncError,
+    PlanError,
+    SheetError,
+    StalePlanError,
+)
 from petsync.images.upload import rebuild_upload_report
 from petsync.plan.base import SentRun, continue_base, is_from_runs
 from petsync.plan.change import Add, Coverage, LongChanges, Snapshot, Tally
@@ -468,20 +475,29 @@ class Outputs:
     def write_into_sheet(self, sheet: Sheet, report: Report, into_sheet: IntoSheet) -> Path:
         """Write the run's ids, or all its results, into the sheet; return the path of the backup.
 
-        Raises SheetError if the sheet cannot be written.
+        Raises SheetError, which says what was not written, if the sheet or the journal cannot be
+        written.
         """
         plan, sheet_report = report.plan, _report_for_sheet(report, sheet)
-        request = self.read_request(plan)
+        only_ids = into_sheet == "ids"
+        try:
+            request = self.read_request(plan)
 
-        def note(digest: str) -> None:
-            self.remember(plan, msgspec.structs.replace(request, intended=digest))
+            def note(digest: str) -> None:
+                self.remember(plan, msgspec.structs.replace(request, intended=digest))
 
-        sheet_with_base = self.history.continue_base(sheet)
-        backup = write_back_noting_digest(
-            sheet_with_base, sheet_report, only_ids=into_sheet == "ids", note=note
-        )
-        digest = _compute_digest(Path(sheet.source))
-        self.remember(plan, msgspec.structs.replace(request, digest=digest, intended=""))
+            sheet_with_base = self.history.continue_base(sheet)
+            backup = write_back_noting_digest(
+                sheet_with_base, sheet_report, only_ids=only_ids, note=note
+            )
+        except PetsyncError as error:
+            what = "the new ids were" if only_ids else "the outcome of each row was"
+            message = f"{what} not written into {sheet.source}: {error.message}"
+            raise SheetError(message, hint=error.hint) from error
+        # The sheet is written: without this record, `intended` has the same digest.
+        with suppress(PetsyncError):
+            digest = _compute_digest(Path(sheet.source))
+            self.remember(plan, msgspec.structs.replace(request, digest=digest, intended=""))
         return backup
 
     def write_results(

@@ -617,20 +617,20 @@ class LeftFiles:
             return
         if self._received is not None and self._received.digest != plan.source_digest:
             return  # the report is of an earlier run, of an earlier version of the sheet
-        sheet = self._received or self.outputs.sheet(plan, self._statuses)
+        try:
+            sheet = self._received or self.outputs.sheet(plan, self._statuses)
+        except PetsyncError as error:
+            message = f"no results and no ids were written: {error.message}"
+            self.html = blocks_html(error_alert(PetsyncError(message, hint=error.hint)))
+            return
         if sheet is None:
             return
         parts = []
-        try:
-            parts.append(self._results(sheet, report))
-            into_sheet = self.outputs.read_request(plan).into_sheet
-            if into_sheet:
-                backup = self.outputs.write_into_sheet(sheet, report, into_sheet)
-                written = Path(sheet.source)
-                message = f"The new ids are in {sheet.source}; the previous version is in {backup}."
-                parts.append(file_link(written.name, written.read_bytes(), message))
-        except PetsyncError as error:
-            parts.append(blocks_html(error_alert(error)))
+        for write in (self._results, self._into_sheet):
+            try:
+                parts.append(write(sheet, report))
+            except PetsyncError as error:
+                parts.append(blocks_html(error_alert(error)))
         self.html = "".join(parts)
 
     def offer(self, report: Report) -> None:
@@ -650,6 +650,18 @@ class LeftFiles:
                 self.html = file_link(name, path.read_bytes(), label)
         except PetsyncError as error:
             self.html = blocks_html(error_alert(error))
+
+    def _into_sheet(self, sheet: Sheet, report: Report) -> str:
+        """Write the new ids into the sheet if that was requested, and return a link to it, else
+        "".
+        """
+        into_sheet = self.outputs.read_request(report.plan).into_sheet
+        if not into_sheet:
+            return ""
+        backup = self.outputs.write_into_sheet(sheet, report, into_sheet)
+        written = Path(sheet.source)
+        message = f"The new ids are in {sheet.source}; the previous version is in {backup}."
+        return file_link(written.name, written.read_bytes(), message)
 
     def _results(self, sheet: Sheet, report: Report) -> str:
         """Write the results, and return a link that contains the file, or a paragraph with its path

@@ -6,11 +6,15 @@ import shlex
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import PROGRAM, Done, Shell, finished, shop, to
+from disks import full_disk
 from sheetmaking import workbook_of
 
+from petsync.apply.journal import RunSession
+from petsync.cli import run
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -112,6 +116,72 @@ def test_a_run_with_failures_is_resumed(shell: Shell, box: Sandbox) -> None:
     assert failed.code in (3, 7)
     assert suggested(failed)[0] == "resume"
     assert shell(*suggested(failed)).code == 0
+
+
+_ROOM = 40_000
+"""The size in bytes of a file that SQLite needs to read the journal, and a little more."""
+_IDS = "the new ids were not written into {}: "
+_OUTCOMES = "the outcome of each row was not written into {}: "
+_NOTHING = "no results and no ids were written: the journal "
+
+
+@pytest.mark.parametrize(
+    ("option", "size", "code", "missing"),
+    [
+        ("--write-ids", _ROOM, 1, _IDS),
+        ("--write-back", _ROOM, 1, _OUTCOMES),
+        ("--write-ids", 30, 1, _NOTHING),
+        ("--write-ids", _ROOM, 7, _IDS),
+    ],
+    ids=["ids", "outcomes", "nothing", "journal"],
+)
+def test_a_disk_that_is_full_after_the_last_change(
+    shell: Shell,
+    box: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    size: int,
+    code: int,
+    missing: str,
+) -> None:
+    """If the disk is full after the last change, the messages say what was applied and what was not
+    written, and name the command that writes it once there is space. Only if the journal could not
+    be written, the run counts as stopped.
+    """
+    sheet, note = Path("pets.csv"), "x" * _ROOM
+    sheet.write_text(f"id,name,status,note\n1,Max,available,{note}\n,New,sold,\n", "utf-8")
+    before = sheet.read_text("utf-8")
+    finish, conclude = RunSession.finish, run.conclude
+
+    async def finish_on_full_disk(session: RunSession, *, stopped: str = "") -> None:
+        with full_disk(size):
+            await finish(session, stopped=stopped)
+
+    def conclude_on_full_disk(*args: Any, **options: Any) -> int:
+        with full_disk(size):
+            return conclude(*args, **options)
+
+    with monkeypatch.context() as patch:
+        if code == 7:
+            patch.setattr(RunSession, "finish", finish_on_full_disk)
+        patch.setattr(run, "conclude", conclude_on_full_disk)
+        done = shell("apply", sheet, *to(box), "--yes", option, "--report", "r.html")
+    assert done.code == code, done.err
+    assert "2 applied" in done.out
+    said = " ".join(done.err.split())
+    assert f"error: {missing.format(sheet)}" in said
+    assert "r.html cannot be written: " in said
+    assert "2 of 2 changes were applied. Once the cause is removed, a resume " in said
+    assert sheet.read_text("utf-8") == before
+    writes = box.requests["addPet"], box.requests["updatePet"]
+    resumed = shell(*suggested(done))
+    assert resumed.code == 0
+    assert (box.requests["addPet"], box.requests["updatePet"]) == writes
+    new = next(pet for pet in box.pets() if pet.name == "New")
+    assert f"\n{new.id},New,sold" in sheet.read_text("utf-8")
+    assert Path("r.html").exists()
+    assert Path("pets.results.csv").exists() == (option == "--write-ids")
+    assert shell("plan", sheet, *to(box), "--exit-code").code == 0
 
 
 def test_the_job_begins_by_copying(shell: Shell, box: Sandbox) -> None:

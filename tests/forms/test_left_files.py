@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from disks import full_disk
 
 import petsync as ps
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.sheets import read_sheet
 from petsync.widgets.review import ReviewForm, review
+from petsync.widgets.review_view import LeftFiles
 
 TEXT = "id,name,status\n1,Max,available\n,New,sold\n"
 
@@ -75,6 +77,41 @@ def test_new_ids_are_written_unless_the_tick_goes(store: ps.Store, sheet: Path) 
     assert backup.read_text("utf-8") == TEXT
     results = Path("pets.results.csv").read_bytes()
     assert downloaded(form) == {"pets.results.csv": results, "pets.csv": sheet.read_bytes()}
+    form.close()
+
+
+@pytest.mark.parametrize(
+    ("size", "messages"),
+    [
+        (40_000, ["Pets.results.csv cannot be written", "The new ids were not written into "]),
+        (30, ["No results and no ids were written: the journal "]),
+    ],
+    ids=["files", "journal"],
+)
+def test_a_full_disk_says_what_was_not_written(
+    store: ps.Store,
+    sheet: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    messages: list[str],
+) -> None:
+    """If the files cannot be written, the form shows the report, and says what was not written."""
+    note = "x" * size
+    text = f"id,name,status,note\n1,Max,available,{note}\n,New,sold,\n"
+    sheet.write_text(text, "utf-8")
+    form = review(store.plan(sheet), store)
+    asked(form)
+    write = LeftFiles.write
+
+    def write_on_full_disk(files: LeftFiles, report: ps.types.Report) -> None:
+        with full_disk(size):
+            write(files, report)
+
+    monkeypatch.setattr(LeftFiles, "write", write_on_full_disk)
+    sent(form)
+    for message in messages:
+        assert message in form.files.value
+    assert sheet.read_text("utf-8") == text
     form.close()
 
 

@@ -218,7 +218,8 @@ def build_closed_error(path: Path) -> PetsyncError:
 def _build_unreadable_error(path: Path, why: str) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be read: {why}",
-        hint="Make sure that no other program locks the file, and that you may read and write it.",
+        hint="Make sure that no other program locks the file, that you may read and write it, and "
+        "that the disk has free space.",
     )
 
 
