@@ -486,7 +486,9 @@ def check_state_folder(state: Path) -> None:
     The state folder itself may be a link, unless its name is `.petsync`.
     """
     if state.name == STATE and state.is_symlink():
-        raise OSError(errno.ELOOP, f"{_IS_LINK}. Name the intended folder with --state")
+        raise OSError(
+            errno.ELOOP, f"{_IS_LINK}. Name the intended folder: --state, in Python state=…"
+        )
     place = os.path.abspath(state)  # noqa: PTH100 - Path.absolute keeps `..`
     if place in _without_links:
         return

@@ -176,7 +176,8 @@ class Settings:
             raise SettingsError(
                 f"{self.url_from} names the store {self.url}, and you have not used a token, a "
                 "sign-in or a client certificate there before: none is sent to it",
-                hint=f"If it is the right store, name it once: --url {self.url}",
+                hint=f"If it is the right store, name it once: --url {self.url}, in Python "
+                f"ps.connect({self.url!r})",
             )
         if self.unconfirmed:
             also = (

@@ -18,16 +18,18 @@ from msgspec.structs import replace as replaced
 from scenarios import PETS, Scenario, changed, kinds
 
 import petsync as ps
+from petsync._display import quote
 from petsync.config.model import Reports
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
-from petsync.reconcile.context import Step, Watcher
+from petsync.reconcile.context import Step, Watcher, in_terms_of_jobs
 from petsync.reconcile.locks import lock_job
 from petsync.reconcile.round import reconcile_jobs
 from petsync.reconcile.state import History, StatePaths
 from petsync.sandbox import Sandbox
 from petsync.sandbox.tokens import SCOPES
 from petsync.settings import Secret
+from petsync.sheets.headers import mapping_way
 
 pytestmark = pytest.mark.slow
 
@@ -503,6 +505,16 @@ def _text_of_old(scenario: Scenario) -> None:
 
 def _http(scenario: Scenario) -> None:
     scenario.options = {**scenario.options, "url": "http://shop.example/v2", "token": Secret("abc")}
+
+
+def test_options_of_sheets_are_named_as_those_of_the_configuration() -> None:
+    """Headers and worksheets, whatever their names, are named by options of the configuration."""
+    for header in ("nam", "Name of pet", "it's"):
+        way = in_terms_of_jobs(f"Map it {mapping_way(header, 'name')}.")
+        assert way == "Map it ([columns] in petsync.toml)."
+    for tab in ("Pets", "My pets"):
+        way = in_terms_of_jobs(f"Read it: --sheet {quote(tab)}, in Python tab={tab!r}.")
+        assert way == f"Read it: tab = {tab!r} in the job."
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from petsync.report.views.run import report_view
 from petsync.report.words import CAUSES, describe_cause, results_by_cause
 
 DOCS = Path(__file__).parent.parent / "docs"
-COMMANDS = {"check", "resume", "undo"}
+OF_SHEETS = {"apply", "check"}
+COMMANDS = {*OF_SHEETS, "resume", "undo"}
 MANY = 100_000
 
 
@@ -50,8 +51,9 @@ def test_cures_name_real_commands() -> None:
             words = describe_cause(outcome, cause, "20261120-1")
             typed = re.findall(r"`petsync (\w+)([^`]*)`", words.cure)
             assert {command for command, _ in typed} <= COMMANDS
-            assert all("20261120-1" in rest for command, rest in typed if command != "check")
+            assert all("20261120-1" in rest for command, rest in typed if command not in OF_SHEETS)
             assert "RUN" not in words.cure
+            assert "--" not in re.sub(r"`petsync [^`]*`", "", words.cure)
 
 
 def test_causes_page_is_up_to_date() -> None:

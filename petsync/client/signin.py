@@ -345,8 +345,8 @@ def _describe_source(grant: Grant) -> str:
         )
     if grant.kept == "file":
         return (
-            "The token comes from a file. Omit --token-file to use the credentials that "
-            "`petsync login` stored, or put a new token into the file."
+            "The token comes from a file. Omit --token-file (in Python auth) to use the "
+            "credentials that `petsync login` stored, or put a new token into the file."
         )
     if grant.kept == "keyring":
         return (

@@ -71,7 +71,8 @@ def _read_file(
     if not confirmed and "state" in found and not _is_below(found["state"], path.parent):
         raise SettingsError(
             f"petsync.toml: state is {document.raw['state']!r}, outside of the file's folder",
-            hint="Confirm the file (`petsync trust`), or name the folder with --state.",
+            hint="Confirm the file (`petsync trust`), or name the folder (--state, in Python "
+            "state=…).",
         )
     replaced = own if own is not None and not is_same(own, explicit.get("url", own)) else ""
     return {

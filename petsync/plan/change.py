@@ -397,7 +397,7 @@ class Coverage(msgspec.Struct, frozen=True):
         raise SheetError(
             f"the pets of the status {queries} would be missing: {self.failed[0].problem}",
             hint="Try again when the store answers, or read only the statuses that it does list: "
-            f"{answered} (--status, or snapshot(statuses=[…])).",
+            f"{answered} (--status, in Python snapshot(statuses=[…])).",
         )
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "Step",
     "Watcher",
     "Watchers",
+    "in_terms_of_jobs",
 ]
 
 
@@ -177,11 +178,21 @@ _KEYS = (
         "In petsync.toml, [columns], map",
     ),
     (r"--max-failures, in Python ", ""),
+    (
+        r"\(--column (?:HEADER=COLUMN|'[^']*'|\S+), in Python mapping=\{[^}]*\}\)",
+        "([columns] in petsync.toml)",
+    ),
+    (r"--sheet .+?, in Python tab=(['\"])(.*?)\1", r"tab = \1\2\1 in the job"),
 )
 """Patterns of command-line options in messages, and the configuration's text for each."""
 _JOURNAL = "the journal "
 """The start of the reason of a run that stopped because its journal cannot be written."""
 _FAULT = "This is probably a bug in petsync. Please report it; the log has the traceback."
+
+
+def in_terms_of_jobs(text: str) -> str:
+    """Return the text with the configuration's options instead of those of commands and Python."""
+    return replace_terms(text, _KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,8 +335,8 @@ class RoundContext:
         self.opens = tuple(
             msgspec.structs.replace(
                 each,
-                problem=replace_terms(each.problem, _KEYS),
-                hint=replace_terms(each.hint, _KEYS),
+                problem=in_terms_of_jobs(each.problem),
+                hint=in_terms_of_jobs(each.hint),
             )
             for each in opens
         )
@@ -341,7 +352,7 @@ class RoundContext:
             self._say(self._end(kinds))
 
     def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
-        problem, hint = (self.owner.scrub(replace_terms(each, _KEYS)) for each in (problem, hint))
+        problem, hint = (self.owner.scrub(in_terms_of_jobs(each)) for each in (problem, hint))
         self.note(status=status, exit_code=CODES[status], problem=problem, hint=hint)
 
     def _end(self, kinds: Mapping[str, int]) -> Status:

@@ -31,7 +31,7 @@ from petsync.config.schedule import next_due
 from petsync.errors import PetsyncError, SettingsError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round, Status
-from petsync.reconcile.context import Step, Watcher
+from petsync.reconcile.context import Step, Watcher, in_terms_of_jobs
 from petsync.redact import Redactor
 from petsync.report.round import format_open
 from petsync.report.text import log_text
@@ -195,7 +195,8 @@ class LogWatcher(logging.Filter):
         try:
             yield
         except BaseException as error:
-            self._after(name, began, f"failed: {type(error).__name__}: {error}", logging.WARNING)
+            why = in_terms_of_jobs(f"{type(error).__name__}: {error}")
+            self._after(name, began, f"failed: {why}", logging.WARNING)
             raise
         else:
             self._after(name, began, "done", logging.DEBUG)

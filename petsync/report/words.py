@@ -225,8 +225,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     "another-id": CauseText(
         "under another id",
         "The pet is in the store, but the service assigned another id.",
-        "Write the new id into the sheet, as --write-ids does; otherwise the next plan holds back "
-        "the row.",
+        "Write the new id into the sheet, as `petsync apply --write-ids` does; otherwise the next "
+        "plan holds back the row.",
     ),
     "named-id": CauseText(
         "under an id that another row names",

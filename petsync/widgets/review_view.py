@@ -729,7 +729,7 @@ TERMS = (
     (r" \(--max-failures, in Python max_failures\)", ""),
     (r'name it: --sheet NAME, in Python tab="NAME"', "choose it as the sheet's “Worksheet”"),
     (r" \(--sheet .*?, in Python tab=(['\"]).*?\1\)", ""),
-    (r", as --write-ids does;", ";"),
+    (r", as `petsync apply --write-ids` does;", ";"),
     (r"--allow-shifted \(in Python [^)]*\) allows it", f"tick “{SHIFTED_BOX}”"),
     TERM_OF_TWO_WAY,
     (r'plan with the whole store: --scope all \(in Python scope="all"\)', "plan a whole sheet"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import click
 import pytest
 from crash.forked import Forked
 
 from petsync import Category, Pet, Tag
-from petsync.cli import main
+from petsync.cli import entry, main
 from petsync.sandbox import Sandbox
 
 COMMANDS = (
@@ -88,6 +90,36 @@ class Shell:
         code = ended.value.code
         assert isinstance(code, int)
         return Done(code, _text(out), _text(err))
+
+
+def options_of(command: str) -> set[str]:
+    """Return the long options of a command such as "plan" or "config check"."""
+    found = click.Context(entry.cli)
+    for word in command.split():
+        assert isinstance(found.command, click.Group)
+        part = found.command.get_command(found, word)
+        assert part is not None
+        found = click.Context(part, found, word)
+    names = {each for param in found.command.params for each in param.opts}
+    return {each for each in names if each.startswith("--")} | {"--help"}
+
+
+def unknown_options(text: str, command: str) -> set[str]:
+    """Return the long options in a text that the command named beside them does not have: that of
+    `petsync COMMAND …`, else the one that printed the text.
+    """
+    unknown: set[str] = set()
+    for quoted in re.findall(r"`petsync ([^`]*)`|^(?:Next|To undo it): petsync (.*)$", text, re.M):
+        words = " ".join(quoted).split()
+        named = " ".join(words[:2]) if words[0] == "config" else words[0]
+        if words[0] in COMMANDS:
+            unknown |= {*_options_in(" ".join(words))} - options_of(named)
+    rest = re.sub(r"`petsync [^`]*`|^(Next|To undo it): .*$", "", text, flags=re.M)
+    return unknown | ({*_options_in(rest)} - options_of(command))
+
+
+def _options_in(text: str) -> list[str]:
+    return re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text)
 
 
 def process(*args: object, env: Mapping[str, str] | None = None, **options: Any) -> Forked:

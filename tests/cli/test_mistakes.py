@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from commands import Shell
+from commands import COMMANDS, Shell, options_of, unknown_options
 from scripted import ScriptedServer, answer
 
 import petsync as ps
@@ -169,8 +171,51 @@ def test_mistake_is_explained(
     text = " ".join((done.out + done.err).split())
     assert (done.code, part in text) == (int(code), True), text
     assert "Traceback" not in text
+    command = line.split()[0]
+    if command in COMMANDS:
+        assert unknown_options(done.err, command) <= {*line.split()}
     lines = [each for each in done.err.splitlines() if "Invalid HTTP request" not in each]
     assert len(lines) <= 12
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["check", "diff", "rehearse", "apply", "upload"])
+def test_hints_name_options_of_the_command(shell: Shell, box: Sandbox, command: str) -> None:
+    """What is wrong with a sheet is explained by options that the command has, or by a command that
+    has them.
+    """
+    more = {"check": [], "diff": ["ok.csv"], "upload": ["--column", "name", "--url", box.url]}
+    for name in [*_FILES, "folder", "missing.csv"]:
+        done = shell(command, name, *more.get(command, ["--url", box.url]))
+        assert unknown_options(f"{done.err}\n{done.out}", command) == set(), name
+
+
+@pytest.mark.usefixtures("folder")
+def test_hints_of_a_job_name_its_configuration(shell: Shell, box: Sandbox) -> None:
+    """A job explains what is wrong with its sheet by options of petsync.toml, in its log too."""
+    for name in _FILES:
+        job = f'url = "{box.url}"\n[jobs.pets]\nmode = "two-way"\nsheet = "{name}"\n'
+        Path("petsync.toml").write_text(job, "utf-8")
+        done = shell("reconcile", "petsync.toml")
+        assert unknown_options(f"{done.err}\n{done.out}", "reconcile") == set(), name
+        assert "in Python" not in done.err + done.out, name
+
+
+def test_hints_of_the_library_name_the_argument_in_python() -> None:
+    """Beside an option, a hint that Python shows too names what to write in Python."""
+    found, options = 0, set().union(*map(options_of, COMMANDS))
+    for path in Path(ps.__file__).parent.rglob("*.py"):
+        if {"cli", "config", "reconcile", "widgets"}.intersection(path.parts):
+            continue
+        source = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(source)) if "hint=" in source and "--" in source else ():
+            if isinstance(node, ast.keyword) and node.arg == "hint":
+                parts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+                text = re.sub(r"`petsync [^`]*`", "", "".join(map(str, parts)))
+                named = [each for each in options if each in text]
+                found += bool(named)
+                assert not named or "in Python" in text, f"{path}:{node.value.lineno}"
+    assert found > 5
 
 
 @pytest.mark.usefixtures("folder")

@@ -201,7 +201,7 @@ def build_unwritable_error(path: Path, why: str) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be written: {why}",
         hint="petsync sends nothing without the journal. Free disk space or restore the file, or "
-        "choose another folder with --state.",
+        "choose another folder (--state, in Python state=…).",
     )
 
 
@@ -635,15 +635,15 @@ def _check_version(path: Path, facts: _DatabaseFacts) -> None:
     if facts.application != APPLICATION:
         raise PetsyncError(
             f"{path} is another program's database, not a journal of petsync",
-            hint="The file was not changed, and nothing was sent. Choose another folder with "
-            "--state.",
+            hint="The file was not changed, and nothing was sent. Choose another folder (--state, "
+            "in Python state=…).",
         )
     if facts.version not in _READABLE:
         raise PetsyncError(
             f"the journal {path} has version {facts.version}; this petsync can use versions "
             f"{min(_READABLE)} to {VERSION}",
             hint="The file was not changed, and nothing was sent. Use the petsync that wrote it, "
-            "or choose another folder with --state.",
+            "or choose another folder (--state, in Python state=…).",
         )
 
 

@@ -260,9 +260,10 @@ FIELDS = (
         "availabel",
         "available",
         "Write one of the store's statuses.",
-        "`--correct status:reserved=pending` corrects all cells with this text. The people who run "
-        "the store know which statuses it accepts. If it has this one, add it to petsync.toml: "
-        "`[service]`, `statuses`.",
+        "`--correct status:reserved=pending`, in Python "
+        '`corrections={"status:reserved": "pending"}`, corrects all cells with this text. The '
+        "people who run the store know which statuses it accepts. If it has this one, add it to "
+        "petsync.toml: `[service]`, `statuses`.",
     ),
     warning(
         "status-spelling",
