@@ -144,6 +144,39 @@ def test_the_note_on_a_backup_names_the_action_only_if_it_has_an_effect(
     assert ("write delete" in note.hint) is names_action
 
 
+@pytest.mark.parametrize("news", ["", "before", "since"])
+def test_a_delete_that_is_undone_on_both_sides_is_no_older_copy(
+    any_scenario: BackupScenario, news: str
+) -> None:
+    """If a round deleted a pet, an undo restored it, and its row is put back, no note says that the
+    sheet may be an older copy, whatever else the store has changed since. If the sheet lacks what a
+    round wrote, the note stays.
+    """
+    scenario = any_scenario
+    earlier = scenario.sheet.read_bytes()
+    if news == "before":
+        scenario.box.put(changed(PETS, 2, status="pending")[1])
+        assert scenario.run().round.status == "done"
+    scenario.edit(lambda pets: [*changed([pet for pet in pets if pet.id != 3], 1, name="Rex")])
+    report = scenario.run()
+    assert (report.round.to_store.delete, report.round.to_store.update) == (1, 1)
+    with ps.connect(scenario.box.url, state=scenario.state) as store:
+        store.apply(store.undo(report.round.runs[0]), progress=False)
+    if news == "since":
+        scenario.box.put(changed(PETS, 2, status="pending")[1])
+    scenario.sheet.write_bytes(earlier)
+    report = scenario.run()
+    notes = [
+        each for each in report.open if "older copy" in each.problem or "backup" in each.problem
+    ]
+    assert bool(notes) == (news == "before")
+    assert report.round.to_store.total == 0
+    for _ in range(2):
+        assert scenario.sheet_pets() == scenario.store_pets()
+        assert {1, 3} <= {*scenario.store_pets()}
+        assert scenario.run().round.status == "in-sync"
+
+
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_backup_that_is_older_by_two_writes(scenario: BackupScenario, edited: bool) -> None:
     """A backup from before two writes is compared with what was agreed when it was made."""

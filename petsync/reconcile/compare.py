@@ -318,6 +318,19 @@ class Comparison:
                 "missing. The next round tries again.",
             )
 
+    def agrees_on(self, ids: Collection[int]) -> bool:
+        """Return true if each of these pets is on both sides with the same values, or on neither
+        side, and nothing is planned for it.
+        """
+        seen, inbound = self.row_comparison, self.inbound
+        changes = (*self.plan.changes, *(() if inbound is None else inbound.changes))
+        differing = {
+            pet_id for row, pet_id in zip(seen.rows, seen.ids, strict=True) if row in seen.differing
+        }
+        one_side = seen.named ^ {*ids_of(self.snapshot.rows)}
+        others = differing | one_side | {each.pet_id for each in changes}
+        return not seen.has_unknown and others.isdisjoint(ids)
+
     def find_agreed(self, old: Base | None) -> Base:
         """Return the values on which both sides agree, or else last agreed according to `old`."""
         # A blank cell of a field that the round does not write agrees with the store.

@@ -489,6 +489,8 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             start = known
             comparison = compare_sides(comparer, sheet, snapshot, start)
         comparison.must_have_answers()
+        if not comparison.agrees_on(start.copied_ids):
+            start = replace(start, notes=(*start.copy_notes, *start.notes))
         if context.job.mode in ("push", "two-way"):
             notes = (*note_copies(comparison.plan), *note_undos(comparison, start.notes))
             notes = (*comparison.overwrites, *notes)

@@ -49,6 +49,7 @@ from petsync.reconcile.state import (
     Versions,
     Waiting,
     digest_of,
+    find_changed_pets,
     find_doubtful_versions,
     find_noted_backup,
     find_numbered_pets,
@@ -147,6 +148,12 @@ class RoundStart:
     """The versions that the sheet precedes, because it is a restored older copy."""
     doubts: tuple[Version, ...] = ()
     """The versions that the sheet may precede."""
+    copy_notes: tuple[Difference, ...] = ()
+    """The notes on the older copy, for `copied_ids`."""
+    copied_ids: frozenset[int] = frozenset()
+    """The pets that the older copy may have with older values. If both sides agree on them, for
+    example because they were also undone in the store, the copy takes nothing back.
+    """
     own: frozenset[int] | None = None
     """The pets of the sheet's stored base; None if they are the pets of `base`."""
     runs: frozenset[str] = frozenset()
@@ -353,20 +360,29 @@ def _find_base(
     undone, mixed_versions = copy.undone, copy.doubts
     if undone:
         older = replace(Base.from_lines(undone[0].base), store=store)
+        copied_ids = _find_copied_pets(undone, base, newest)
         if sheet.digest != undone[0].before:
             writes = [each for each in every if not each.is_state]
             older = older.without(find_pets_added_since(sheet, writes or every))
             older = with_newer_cells(older, base, with_ids_by_name(sheet, base))
         older = with_unnumbered(older, find_numbered_pets(every) | base.unnumbered)
-        notes = (*_build_notes(memory.problem, moved), _note_backup(undone, context.job.mode))
         returning = base.ids - older.ids - sheet.named_ids - {*elsewhere}
-        return RoundStart(older, carried, notes, undone=undone, returning=returning)
+        return RoundStart(
+            older,
+            carried,
+            _build_notes(memory.problem, moved),
+            undone=undone,
+            copy_notes=(_note_backup(undone, context.job.mode),),
+            copied_ids=copied_ids,
+            returning=returning,
+        )
     notes = (*_build_notes(memory.problem, moved), *notes_by_hand)
-    before_loss, in_doubt = base, tuple[Difference, ...]()
+    before_loss, in_doubt, copy_notes = base, tuple[Difference, ...](), tuple[Difference, ...]()
+    copied_ids = _find_copied_pets(mixed_versions, base, newest)
     leads = context.job.mode in ("two-way", "push")
     doubts = find_doubtful_versions(sheet, versions, base) if leads else ()
     if mixed_versions or doubts:
-        notes = (*notes, *(_note_doubts(mixed_versions) if context.job.mode == "two-way" else ()))
+        copy_notes = _note_doubts(mixed_versions) if context.job.mode == "two-way" else ()
         base, in_doubt = _with_doubts(
             base, mixed_versions or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed_versions)
         )
@@ -378,6 +394,8 @@ def _find_base(
         notes,
         not (memory.is_older or context.owner.formers),
         doubts=mixed_versions or doubts,
+        copy_notes=copy_notes,
+        copied_ids=copied_ids,
         found=tuple(
             msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in writes_by_hand
         ),
@@ -450,6 +468,17 @@ def _find_older_copy(
         if not found.is_newer:
             copy = OlderCopy(back, is_sure=not found.current_ids)
     return _remember_copy(context, copy)
+
+
+def _find_copied_pets(versions: Sequence[Version], *bases: Base) -> frozenset[int]:
+    """Return the pets that differ between the first of the versions and one of the bases."""
+    return frozenset[int]().union(
+        *(
+            find_changed_pets(Base.from_lines(first.base), base)
+            for first in versions[:1]
+            for base in bases
+        )
+    )
 
 
 def _find_copy_older_than_runs(

@@ -76,6 +76,7 @@ __all__ = [
     "Waiting",
     "digest_of",
     "file_name",
+    "find_changed_pets",
     "find_doubtful_versions",
     "find_noted_backup",
     "find_numbered_pets",
@@ -1324,6 +1325,11 @@ def find_pets_lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set
 
 def _iter_suffixes(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
     return (versions[at:] for at in range(len(versions)))
+
+
+def find_changed_pets(older: Base, newer: Base) -> frozenset[int]:
+    """Return the pets that differ between the bases."""
+    return frozenset(_find_changed_cells(older, newer))
 
 
 def _find_changed_cells(older: Base, newer: Base) -> dict[int, frozenset[Column]]:
