@@ -359,7 +359,7 @@ def test_a_copy_that_is_there_is_not_left_open() -> None:
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """Yield a folder whose path is short enough for sockets in it."""
-    with tempfile.TemporaryDirectory(prefix="p-") as folder:
+    with tempfile.TemporaryDirectory(prefix="p-", dir="/tmp") as folder:
         yield Path(folder)
 
 
