@@ -7,6 +7,7 @@ import errno
 import getpass
 import logging
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -172,6 +173,11 @@ def _capitalize(what: str) -> str:
 
 
 _MAX_TOKEN = 64 * 1024
+_COMMAND = re.compile(r"`(petsync ([a-z]+)[^`]*)`")
+_WITHOUT_STATE = ("completion", "config", "demo", "help", "init", "serve", "trust")
+"""Commands that need no state folder and no store, or that use their own."""
+_SIGNING_IN = ("doctor", "login", "whoami")
+"""Commands that need the store's address, which no file and no run names."""
 _STORE_MODULES = ("petsync.store", "petsync.report.text")
 """Modules that are slow to import and that every command with a store needs."""
 
@@ -205,12 +211,12 @@ class Context:
 
     def say(self, text: str, style: str = "", *, fold: bool = True) -> None:
         """Print a message to the user, folded to the terminal's width, or to 80 columns without a
-        terminal. Control characters are made visible.
+        terminal. Control characters are made visible, and commands in it are completed.
         """
         from petsync.cli.console import fold_text
         from petsync.table.cells import make_visible
 
-        err, shown = self.err, make_visible(text, keep="\n")
+        err, shown = self.err, make_visible(self.complete(text), keep="\n")
         err.print(fold_text(shown, err.width) if fold else shown, style=style, soft_wrap=True)
 
     def suggest(
@@ -233,6 +239,27 @@ class Context:
         """
         options = [*_own_options(click.get_current_context(), repeat), *self._common_words(url)]
         return " ".join(map(quote, ["petsync", *words, *options]))
+
+    def complete(self, text: str) -> str:
+        """Return a message in which each command, such as `petsync resume RUN`, has the common
+        options of this command that it needs to find the same state folder and store.
+        """
+
+        def complete_command(match: re.Match[str]) -> str:
+            line, name = match[1], match[2]
+            if name in _WITHOUT_STATE:
+                return match[0]
+            words = [*self._common_words(url=name in _SIGNING_IN)]
+            pairs = [*zip(words[::2], words[1::2], strict=True)]
+            missing = [
+                quote(word)
+                for pair in pairs
+                if pair[0] not in line and not (name == "login" and pair[0] == "--token-file")
+                for word in pair
+            ]
+            return f"`{' '.join([line, *missing])}`"
+
+        return _COMMAND.sub(complete_command, text)
 
     def _common_words(self, url: bool) -> Iterator[str]:
         given = {
@@ -672,6 +699,7 @@ def report_error(error: BaseException, context: Context, arguments: Sequence[str
         error.show()
         return _USAGE
     message, hint, code = _describe_error(error)
+    hint = context.complete(hint)
     if context.verbose and not isinstance(error, (click.ClickException, *_ABORTED)):
         context.say("".join(traceback.format_exception(error)).rstrip(), fold=False)
     if as_json:

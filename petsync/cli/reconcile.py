@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -448,12 +448,25 @@ def reconcile_command(
     _show(context, rounds, _MAX_SHOWN if limit is None else limit or None)
     if page is not None:
         context.say(f"Saved {page}.")
-    is_stopped = any(each.round.status == "interrupted" for each in rounds)
-    if (dry_run and rounds.exit_code == PENDING) or is_stopped:
-        context.suggest(
-            "reconcile", *([config] if is_named else []), repeat=["job", "env_file"], url=True
-        )
+    _suggest_after_rounds(context, rounds, [config] if is_named else [], env_file)
     return rounds.exit_code
+
+
+def _suggest_after_rounds(
+    context: Context, rounds: Rounds, named: Sequence[Path], env_file: Path | None
+) -> None:
+    """Suggest to make the changes of a dry run, or to run again what was stopped or failed: the
+    command in the result of a failed round knows neither another file nor `--env-file`.
+    """
+    from petsync.report.round import RETRY_STATUSES
+
+    statuses = {each.round.status for each in rounds}
+    is_dry = any(each.round.dry_run for each in rounds)
+    is_pending = is_dry and rounds.exit_code == PENDING
+    is_failed = bool(statuses & {*RETRY_STATUSES}) and bool(named or env_file)
+    if is_pending or is_failed or "interrupted" in statuses:
+        again = ["--dry-run"] if is_dry and not is_pending else []
+        context.suggest("reconcile", *named, *again, repeat=["job", "env_file"], url=True)
 
 
 def _with_log_options(

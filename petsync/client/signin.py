@@ -341,12 +341,12 @@ def _describe_source(grant: Grant) -> str:
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (
             f"The credentials come from {names} in the environment. Unset {it} to use the "
-            f"credentials that `petsync login` stored, or set {it} again."
+            f"stored sign-in, or set {it} again."
         )
     if grant.kept == "file":
         return (
             "The token comes from a file. Omit --token-file (in Python auth) to use the "
-            "credentials that `petsync login` stored, or put a new token into the file."
+            "stored sign-in, or put a new token into the file."
         )
     if grant.kept == "keyring":
         return (

@@ -32,6 +32,7 @@ __all__ = [
     "MARKS",
     "MODE_WORDS",
     "OPEN_FIELDS",
+    "RETRY_STATUSES",
     "STATUS_WORDS",
     "Command",
     "DifferenceGroups",
@@ -152,7 +153,7 @@ _KIND_OF_STATUS: Mapping[Status, Kind] = {
 """The kind of difference that causes a status."""
 _STOPPED: Sequence[Status] = ("error", "interrupted")
 """Statuses of rounds that may have ended before all planned changes were made."""
-_RETRY_STATUSES: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
+RETRY_STATUSES: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
 """Statuses that another try may fix."""
 _CHECK_CURE = "The job has the mode check: only another job, or a person, can resolve differences."
 _DRY_RUN_CURE = "A round without --dry-run makes the changes."
@@ -466,7 +467,7 @@ def commands(round_: Round) -> Iterator[Command]:
     for run in round_.runs:
         yield Command("what a run did", f"petsync runs {_quote_argument(run)}")
         yield Command("undo it", f"petsync undo {_quote_argument(run)}")
-    if round_.status in _RETRY_STATUSES:
+    if round_.status in RETRY_STATUSES:
         again = f"petsync reconcile --job {_quote_argument(round_.job)}"
         yield Command("run the job again", f"{again} --dry-run" if round_.dry_run else again)
 

@@ -511,9 +511,7 @@ def test_refused_token_is_named(
     monkeypatch.setenv("PETSYNC_TOKEN", "wrong-token")
     done = shell("whoami", *to(guarded))
     assert done.code == 1
-    message = (
-        "PETSYNC_TOKEN in the environment. Unset it to use the credentials that `petsync login`"
-    )
+    message = "PETSYNC_TOKEN in the environment. Unset it to use the stored sign-in"
     assert message in shown(done)
     assert "wrong-token" not in shown(done)
     monkeypatch.delenv("PETSYNC_TOKEN")
@@ -537,7 +535,8 @@ def test_refused_token_of_the_keyring_is_named(shell: Shell, guarded: Sandbox) -
     httpx.post(f"{origin}/oauth/revoke", data={"token": token}, auth=auth).raise_for_status()
     done = shell("whoami", *to(guarded))
     assert done.code == 1
-    assert "come from the keyring. Sign in again: `petsync login`" in shown(done)
+    way = f"come from the keyring. Sign in again: `petsync login --url {guarded.url}`"
+    assert way in shown(done)
 
 
 def test_half_a_client(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

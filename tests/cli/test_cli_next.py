@@ -82,6 +82,29 @@ def test_options_are_repeated(shell: Shell, box: Sandbox) -> None:
     assert box.pets() == shop()
 
 
+def test_commands_in_messages_find_the_same_state(
+    shell: Shell, box: Sandbox, guarded: Sandbox
+) -> None:
+    """A command that a message names has the state folder that was given, once and quoted; a
+    sign-in also has the store's address.
+    """
+    Path("new.csv").write_text("id,name\n1,Max\n2,Mo\n", "utf-8")
+    state = ["--state", "a folder"]
+    box.break_with("portal=1,only=updatePetWithForm")
+    failed = shell("apply", "new.csv", *to(box), *state, "--yes", "--max-failures", 0)
+    box.break_with(None)
+    run = suggested(failed)[1]
+    listed = shell("runs", *state)
+    line = f"petsync resume {run} --state 'a folder'"
+    assert f"`{line}`" in " ".join(listed.err.split())
+    unknown = shell("undo", "nope", *state, "--json")
+    assert "`petsync runs --state 'a folder'`" in unknown.json["error"]["hint"]
+    assert shell(*shlex.split(line)[1:]).code == 0
+    refused = shell("plan", "new.csv", *to(guarded), *state, "--json")
+    hint = refused.json["error"]["hint"]
+    assert f"`petsync login --url {guarded.url} --state 'a folder'`" in hint
+
+
 def test_a_saved_plan_is_applied(shell: Shell, box: Sandbox) -> None:
     """After a plan is saved, that file is applied; the file has the options."""
     Path("new.csv").write_text("name,status\nMax,sold\n", "utf-8")
@@ -199,6 +222,25 @@ def test_the_job_begins_by_copying(shell: Shell, box: Sandbox) -> None:
     assert tried.code == 2
     assert shell(*suggested(tried)).code == 0
     assert box.pets()[0].name == "Max"
+
+
+def test_a_failed_round_is_run_again_with_its_files(shell: Shell, box: Sandbox) -> None:
+    """After a round that failed, the next command names the configuration and the variables that
+    were given, and stays a dry run.
+    """
+    Path("my jobs.toml").write_text(
+        'url = "${U}"\n[jobs.a]\nmode = "push"\nsheet = "a.csv"\n', "utf-8"
+    )
+    Path("my.env").write_text(f"U={box.url}\n", "utf-8")
+    Path("my.env").chmod(0o600)
+    given = ["my jobs.toml", "--env-file", "my.env", "--job", "a"]
+    failed = shell("reconcile", *given, "--dry-run")
+    assert failed.code == 1
+    words = suggested(failed)
+    assert sorted(words) == sorted(["reconcile", *given, "--dry-run"])
+    assert sorted(suggested(shell("reconcile", *given))) == sorted(["reconcile", *given])
+    assert shell("export", "a.csv", *to(box)).code == 0
+    assert shell(*words).code == 0
 
 
 def test_no_command_uses_an_address_that_nobody_gave(shell: Shell) -> None:
