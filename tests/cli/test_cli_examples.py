@@ -92,6 +92,8 @@ class Folder:
         shutil.copy(sample_data() / "images" / "1002-zoe.jpg", "front.jpg")
         Path("pets.json").write_bytes(encode_pets(shop()))
         Path("new.csv").write_text("id,name\n1,Rex\n", "utf-8")
+        Path("pets").mkdir()
+        shutil.copy("new.csv", "pets/new.csv")
         Path("petsync.env").write_text("SHOP=1\n", "utf-8")
         Path("petsync.env").chmod(0o600)
         self.export(*to)
