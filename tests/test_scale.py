@@ -144,11 +144,12 @@ def read_parts(folder: Path) -> pd.DataFrame:
 
 
 def numbered(folder: Path) -> dict[str, Any]:
-    """The numbers of all rows in the Parquet files of a folder, and the names of the files."""
+    """The source of a sheet in Parquet files, their folder; the numbers of all rows; their names."""
     paths = sorted(folder.glob("*.parquet"))
     rows = [np.arange(len(pq.read_table(path))) + 1 for path in paths]
     numbers = [number * FILE_ROWS + each for number, each in enumerate(rows)]
-    return {"numbers": np.concatenate(numbers), "files": [path.name for path in paths]}
+    names = [path.name for path in paths]
+    return {"source": str(folder), "numbers": np.concatenate(numbers), "files": names}
 
 
 @contextmanager
