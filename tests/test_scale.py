@@ -144,7 +144,7 @@ def read_parts(folder: Path) -> pd.DataFrame:
 
 
 def numbered(folder: Path) -> dict[str, Any]:
-    """The source of a sheet in Parquet files, their folder; the numbers of all rows; their names."""
+    """The folder of Parquet files as a source, the numbers of all rows, and the files' names."""
     paths = sorted(folder.glob("*.parquet"))
     rows = [np.arange(len(pq.read_table(path))) + 1 for path in paths]
     numbers = [number * FILE_ROWS + each for number, each in enumerate(rows)]
