@@ -157,7 +157,7 @@ def changed_store(
     chance: random.Random, pets: Sequence[ps.Pet], folder: Path, parts: int
 ) -> Iterator[tuple[ps.Store, Snapshot]]:
     """Yield a store in which 20 pets were changed after its export, and that export. The folder has
-    the export as a base of so many parts; no base if `parts` is 0.
+    the export as a base with this number of parts; no base if `parts` is 0.
     """
     with (
         Sandbox(pets=pets) as box,

@@ -306,7 +306,7 @@ class RoundContext:
         if isinstance(error.report, Report):
             self.note_report(error.report)
             self.is_ended = error.report.stopped.startswith("interrupted")
-            # A person has to free the disk: the next round alone would not help.
+            # A person has to free the disk: another round stops there too.
             status = "error" if error.report.stopped.startswith(_JOURNAL) else status
         hint = f"The next round continues. {error.hint}".strip()
         self.ends(status, error.message, hint)
