@@ -32,7 +32,7 @@ from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
 from petsync.sheets.load import load
 from petsync.sheets.read import read_file, read_source, sheet_from_frame
-from petsync.sheets.records import collect_hint, frame_of_stream
+from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowStream, rows_from_pets
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import has_action, unique_texts
@@ -145,7 +145,7 @@ def _read(value: object, options: ReadOptions) -> _Read:
         return _read_path(Path(value), options)
     if isinstance(value, ArrowStream):
         return _read(frame_of_stream(value), options)
-    hint = collect_hint(value) or (
+    hint = suggest_collect(value) or (
         "Pass a path, a DataFrame, an Arrow table, a Sheet, a Snapshot or a Plan (of a store: "
         "store.snapshot())."
     )

@@ -601,8 +601,8 @@ def test_an_undo_of_another_sheet_s_run_is_a_change_of_the_store(desk: Desk) -> 
     """
     path = desk.export()
     run = _apply_into(desk, path, "First")
-    begun = int(time.time())
-    while int(time.time()) == begun:  # the second of an export identifies it
+    second = int(time.time())
+    while int(time.time()) == second:  # the second of an export identifies it
         time.sleep(0.05)
     other = desk.export("other.xlsx")
     _undo(desk, run)

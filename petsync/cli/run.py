@@ -426,14 +426,14 @@ def _suggest_after_failed_write(
 ) -> None:
     """Say what was applied although files could not be written, and suggest how to write them."""
     applied, total = report.counts["applied"], len(report.plan.changes)
-    said = f"{applied:,} of {total:,} changes were applied"
+    outcome = f"{applied:,} of {total:,} changes were applied"
     if sheet is not None and sheet.source == "-" and not is_left:
         # A resume cannot read the sheet again.
-        context.say(f"{said}.")
+        context.say(f"{outcome}.")
         context.suggest("runs", report.run_id, title="To see their outcomes", url=False)
         return
     rest = "completes the run and writes the files" if is_left else "writes the files"
-    context.say(f"{said}. Once the cause is removed, a resume {rest}; it sends no change twice.")
+    context.say(f"{outcome}. Once the cause is removed, a resume {rest}; it sends no change twice.")
     context.suggest("resume", report.run_id, repeat={"page"}, url=False)
 
 

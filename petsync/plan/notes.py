@@ -156,7 +156,7 @@ class Remarks:
                 "`petsync upload` added; the photos stay. To remove one, export again and remove "
                 "it from the cell there; [clear] removes all."
             )
-        yield from self.iter_undo_notes(address)
+        yield from self._iter_undo_notes(address)
         if older := [row for row in self.older if row not in self.restored]:
             yield (
                 f"{_at(older, address, 'id')}: these rows have exported values for which the store "
@@ -177,7 +177,7 @@ class Remarks:
             for row, (old, current) in sorted(self.converted.items())
         )
 
-    def iter_undo_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
+    def _iter_undo_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         """Yield the notes on the rows whose pets an undo restored or removed. `address` returns the
         address of a row's cell in a column.
         """

@@ -79,10 +79,10 @@ class _Check:
         found = find_exported(self.files)
         base, refused = (None, found) if isinstance(found, str) else (found, "")
         self.statuses = _read_statuses(base)
-        begun = [read_status(path) for path in self.files.files]
+        before = [read_status(path) for path in self.files.files]
         related = self._find_related()
         self._add_related(related)
-        for path, status in zip(self.files.files, begun, strict=True):
+        for path, status in zip(self.files.files, before, strict=True):
             if read_status(path) != status:
                 raise changed_error(path)
         rows = pa.concat_tables(self.tables) if self.tables else self.files.schema.empty_table()

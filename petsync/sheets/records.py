@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CATEGORY_ID",
     "Records",
-    "collect_hint",
     "frame_of_stream",
     "frame_of_table",
     "iter_objects",
     "read_records",
+    "suggest_collect",
     "take_values",
     "with_flat_category",
 ]
@@ -287,13 +287,13 @@ def frame_of_stream(stream: ArrowStream) -> pd.DataFrame:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SheetError(
             f"{type_name(stream)} is not a table that petsync can read: {error}",
-            hint=collect_hint(stream)
+            hint=suggest_collect(stream)
             or "Pass a table with named columns, with standard Arrow types: cast others, such as "
             "polars' Int128. Or make it a pandas DataFrame.",
         ) from None
 
 
-def collect_hint(value: object) -> str:
+def suggest_collect(value: object) -> str:
     """Return the way out for a query that has no rows yet, such as a LazyFrame of polars; "" for
     other values.
     """

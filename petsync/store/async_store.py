@@ -36,7 +36,7 @@ from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings, checked_address
 from petsync.sheets.failed import FailedRows
 from petsync.sheets.files import no_address
-from petsync.sheets.records import collect_hint
+from petsync.sheets.records import suggest_collect
 from petsync.store.comparison import SheetComparer
 from petsync.store.edits import PetEditor
 from petsync.store.failed import save_failed_rows
@@ -527,7 +527,7 @@ def _read(sheet: Sheet | pd.DataFrame | ArrowStream | str | Path, options: ReadO
     if not isinstance(sheet, str | Path | pd.DataFrame | ArrowStream):
         raise SheetError(
             f"{type_name(sheet)} is not a sheet",
-            hint=collect_hint(sheet)
+            hint=suggest_collect(sheet)
             or "Give the path of a file, a DataFrame, an Arrow table, or the result of read_sheet.",
         )
     return sheets.read_file(sheet, options)

@@ -191,10 +191,10 @@ def test_a_disk_that_is_full_after_the_last_change(
         done = shell("apply", sheet, *to(box), "--yes", option, "--report", "r.html")
     assert done.code == code, done.err
     assert "2 applied" in done.out
-    said = " ".join(done.err.split())
-    assert f"error: {missing.format(sheet)}" in said
-    assert "r.html cannot be written: " in said
-    assert "2 of 2 changes were applied. Once the cause is removed, a resume " in said
+    text = " ".join(done.err.split())
+    assert f"error: {missing.format(sheet)}" in text
+    assert "r.html cannot be written: " in text
+    assert "2 of 2 changes were applied. Once the cause is removed, a resume " in text
     assert sheet.read_text("utf-8") == before
     writes = box.requests["addPet"], box.requests["updatePet"]
     resumed = shell(*suggested(done))
