@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
@@ -24,6 +24,8 @@ __all__ = [
     "Kind",
     "Pet",
     "Tag",
+    "TagName",
+    "as_tag",
 ]
 
 
@@ -74,6 +76,47 @@ class Tag(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
     def __repr__(self) -> str:
         return f"Tag({self.id!r}, {self.name!r})" if self.extra is None else super().__repr__()
+
+
+class TagName(str):
+    """A tag in a DataFrame: the text is its name, "" if it is None, and `tag` is the whole tag.
+
+    It equals its text, with any id. So pandas counts and compares names, and Parquet, polars and
+    DuckDB read texts. The result of a method of `str` is a plain text, without the id.
+    """
+
+    __slots__ = ("tag",)
+    tag: Tag
+
+    def __new__(cls, tag: Tag) -> Self:
+        made = super().__new__(cls, tag.name or "")
+        made.tag = tag
+        return made
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Tag]]:
+        return type(self), (self.tag,)
+
+    @property
+    def id(self) -> int | None:
+        """The id of the tag (int64), or None."""
+        return self.tag.id
+
+    @property
+    def name(self) -> str | None:
+        """The name of the tag, or None."""
+        return self.tag.name
+
+    @property
+    def extra(self) -> Mapping[str, Any] | None:
+        """The fields of the tag that petsync does not know, or None."""
+        return self.tag.extra
+
+
+def as_tag(item: Tag | str) -> Tag:
+    """Return the tag of an item in a list of tags. A plain text is the name of a tag without id."""
+    if isinstance(item, Tag):
+        return item
+    return item.tag if isinstance(item, TagName) else Tag(None, item)
 
 
 class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -2,7 +2,7 @@
 
 from petsync.client.loaders import Lookups
 from petsync.images.upload import UploadCanceller
-from petsync.models import Account, ApiResponse
+from petsync.models import Account, ApiResponse, TagName
 from petsync.plan.change import (
     Add,
     Change,
@@ -68,6 +68,7 @@ __all__ = [
     "Snapshot",
     "Suggestion",
     "Summary",
+    "TagName",
     "Update",
     "UploadCanceller",
     "UploadReport",

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import openpyxl
-import pandas as pd
 import pyarrow as pa
 import pytest
 from disks import full_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sheetmaking import assert_same_frames
 from shop import plan_of
 from strategies import extras, ids, pets
 
@@ -76,7 +76,7 @@ def test_an_export_carries_its_snapshot(tmp_path, name):
     write_sheet(snapshot, tmp_path / name)
     sheet = read_sheet(tmp_path / name)
     assert sheet.base_refused == ""
-    pd.testing.assert_frame_equal(sheet.base.frame, snapshot.frame)
+    assert_same_frames(sheet.base.frame, snapshot.frame)
     assert len(sheet.base) == 3
     assert sheet.base.store == "http://shop.example/v2/ü"
     assert sheet.base.taken_at == "2026-11-21T12:30:00+00:00"
@@ -93,7 +93,7 @@ def test_a_base_survives_its_lines(catalogue):
     once = {pet.id: pet for pet in catalogue}
     frame = frame_from_pets(once.values())
     base = Base.from_lines(Base(pets=PetTable(frame=frame), store="s", taken_at="t").to_lines())
-    pd.testing.assert_frame_equal(base.frame, frame.sort_values("id", ignore_index=True))
+    assert_same_frames(base.frame, frame.sort_values("id", ignore_index=True))
 
 
 def test_lines_are_plain_and_fit_a_cell():
@@ -498,7 +498,7 @@ def test_who_carries_a_base(tmp_path):
     assert read_sheet(again).base is None
     for given_base in (snapshot, sheet.base):
         write_sheet(snapshot.frame, again, base=given_base)
-        pd.testing.assert_frame_equal(read_sheet(again).base.frame, snapshot.frame)
+        assert_same_frames(read_sheet(again).base.frame, snapshot.frame)
     with pytest.raises(TypeError, match="a Base, a Snapshot, False or None"):
         write_sheet(snapshot, again, base=True)
 

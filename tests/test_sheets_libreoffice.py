@@ -9,11 +9,11 @@ import subprocess
 from datetime import UTC, datetime
 
 import openpyxl
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from sheetmaking import assert_same_frames
 from strategies import pets
 from test_sheets_round_trip import TEXT, as_sheet_values, with_needed_ids
 
@@ -129,14 +129,14 @@ def test_a_workbook_says_the_same(resaved_once, snapshot):
     sheet = read(resaved_once, snapshot)
     assert not sheet.errors
     rows = with_python_lists(sheet.rows)[list(COLUMNS)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(rows, exported_values(snapshot))
+    assert_same_frames(rows, exported_values(snapshot))
 
 
 def test_a_workbook_keeps_its_base(resaved_once, snapshot):
     """The base and its facts about the export stay the same after the save."""
     sheet = read(resaved_once, snapshot)
     assert sheet.base_refused == ""
-    pd.testing.assert_frame_equal(sheet.base.frame, snapshot.frame)
+    assert_same_frames(sheet.base.frame, snapshot.frame)
     assert sheet.base.store == snapshot.source
 
 
@@ -220,7 +220,7 @@ def test_a_csv_says_the_same(office, snapshot, tmp_path):
     sheet = read(office(path, CSV, f"--infilter={OPENED_AS_TEXT}"), snapshot)
     assert not sheet.errors
     rows = with_python_lists(sheet.rows)[list(COLUMNS)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(
+    assert_same_frames(
         with_line_feeds(rows),
         with_line_feeds(exported_values(snapshot).reset_index(drop=True)),
     )
@@ -249,7 +249,7 @@ def test_another_format_of_it_has_the_base(office, snapshot, exported, tmp_path,
     sheet = read(path, snapshot)
     assert sheet.form
     assert sheet.base_refused == ""
-    pd.testing.assert_frame_equal(sheet.base.frame, snapshot.frame)
+    assert_same_frames(sheet.base.frame, snapshot.frame)
     plan = compare(SheetComparison(snapshot, sheet, {}), created="2026-11-21T00:00:00+00:00").plan
     places = (*plan.updates, *plan.conflicts, *plan.blocked)
     pets_by_id = {pet.id: pet for pet in pets_from_frame(snapshot.frame)}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from sheetmaking import assert_same_frames
 from shop import plan_of
 
 from petsync.plan.change import Add
@@ -125,4 +126,4 @@ def test_the_whole_store_goes_through_a_workbook(tmp_path):
     read = sheet.frame[list(COLUMNS)].reset_index(drop=True)
     for name in ("tags", "photo_urls"):
         read[name] = pd.Series([items or [] for items in read[name]], dtype=object)
-    pd.testing.assert_frame_equal(read, frame[list(COLUMNS)])
+    assert_same_frames(read, frame[list(COLUMNS)])

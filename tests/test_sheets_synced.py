@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from openpyxl.worksheet.table import Table
+from sheetmaking import with_whole_tags
 from shop import base_of, decided_of, snapshot_of
 from test_sheets_round_trip import CATALOGUES, as_sheet_values
 
@@ -124,6 +125,7 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
             pd.testing.assert_series_equal(*seen)
         else:
             pd.testing.assert_series_equal(frame[name], meant[name])
+    assert with_whole_tags(frame["tags"]) == with_whole_tags(meant["tags"])
 
 
 @pytest.mark.parametrize(("tab", "separator"), [("Pets", "\n"), ("", " | ")])

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.models import Category, Pet
+from petsync.models import Category, Pet, TagName
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -265,16 +265,13 @@ def _compare_numbers() -> _Comparison:
     return _Comparison(differs, mask)
 
 
-def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
+def _compare_lists(same: Callable[[Any, Any], bool], *, has_ids: bool) -> _Comparison:
     def differs(one: Any, other: Any) -> bool:
         return isinstance(one, list) and one != other and not same(one, other or ())
 
     def mask(cells: _Array, at: Positions, old: _Array, places: Positions) -> Mask:
-        left, right = _items(cells), _items(old)
-        if left is None or right is None:
-            return mask_of_lists(
-                cells.to_numpy(dtype=object), at, old.to_numpy(dtype=object), places
-            )
+        left, at = _items_at(cells, at, has_ids)
+        right, places = _items_at(old, places, has_ids)
         result = left.differ_at(at, right, places, is_any_id=True)
         some = np.flatnonzero(result)
         mine, theirs = left.take(at[some]), right.take(places[some])
@@ -288,22 +285,17 @@ def _compare_lists(same: Callable[[Any, Any], bool]) -> _Comparison:
         result[some] = np.array(differ, dtype=bool)[pairs]
         return result
 
-    def mask_of_lists(
-        left: npt.NDArray[Any], at: Positions, right: npt.NDArray[Any], places: Positions
-    ) -> Mask:
-        result = np.zeros(len(at), dtype=bool)
-        for part in blocks(len(at)):
-            mine, theirs, mask = left[at[part]], right[places[part]], result[part]
-            for n in np.flatnonzero(mine != theirs):
-                one = mine[n]
-                mask[n] = isinstance(one, list) and not same(one, theirs[n] or ())
-        return result
-
     return _Comparison(differs, mask)
 
 
-def _items(column: _Array) -> Items | None:
-    return column.items if isinstance(column, ListArray) else None
+def _items_at(column: _Array, at: Positions, has_ids: bool) -> tuple[Items, Positions]:
+    """Return the items of a column of lists, at least those `at` these positions; and the positions
+    of these lists in the result.
+    """
+    if isinstance(column, ListArray):
+        return column.items, at
+    lists = _list_values(column.take(at))
+    return Items.of(lists, has_ids=has_ids), np.arange(len(at))
 
 
 def _arrow(texts: _Array) -> Any:
@@ -320,8 +312,8 @@ _COMPARE: Mapping[Column, _Comparison] = {
     "status": _compare_texts(fold_status),
     "category": _compare_texts(normalize, clears=True),
     "category_id": _compare_numbers(),
-    "tags": _compare_lists(same_tags),
-    "photo_urls": _compare_lists(same_photos),
+    "tags": _compare_lists(same_tags, has_ids=True),
+    "photo_urls": _compare_lists(same_photos, has_ids=False),
 }
 
 
@@ -554,7 +546,12 @@ def iter_rows(
 def _list_values(column: _Array) -> list[Any]:
     """Return the values, with None for blank cells."""
     if isinstance(column, ListArray | pd.arrays.NumpyExtensionArray):
-        return [value if isinstance(value, list) else None for value in column.tolist()]
+        return [
+            [item.tag if isinstance(item, TagName) else item for item in value]
+            if isinstance(value, list)
+            else None
+            for value in column.tolist()
+        ]
     return plain_values(column)
 
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
 from petsync.errors import SheetError
-from petsync.models import Tag
+from petsync.models import Tag, TagName, as_tag
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
@@ -75,7 +75,7 @@ from petsync.table.cells import (
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, list_values, texts, unique_texts
-from petsync.table.lists import Items, flatten, lists_of, with_python_lists
+from petsync.table.lists import Items, find_bounds, flatten, lists_of, with_python_lists
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.rules import SheetRule, rule_code
 from petsync.table.sheet import FRAME_NAME, Correction, Sheet, frame_of, rows_of
@@ -929,7 +929,7 @@ def _numbered(names: Iterable[Any], numbers: Iterable[Any]) -> list[Any]:
     counts = Counter(name for name in names if isinstance(name, str))
     return [
         name
-        if isinstance(name, Tag) or (isinstance(name, str) and name and counts[name] == 1)
+        if isinstance(name, Tag | TagName) or (isinstance(name, str) and name and counts[name] == 1)
         else Tag(None if _is_missing(number) else int(number), name)
         for name, number in zip(names, numbers, strict=True)
     ]
@@ -1066,10 +1066,23 @@ def _find_plain_cells(name: str, column: pd.Series[Any]) -> tuple[Any, Any] | No
     if not is_text:
         return None
     cells = values.cast(kind)
-    texts, is_plain = find_plain(cells, separator="\n" if name == "photo_urls" else "; ")
+    ids = _find_tag_ids(cells, column) if pa.types.is_large_list(kind) else None
+    texts, is_plain = find_plain(cells, ids, "\n" if name == "photo_urls" else "; ")
     if pa.types.is_large_list(kind):
         is_plain &= np.array(pc.not_equal(pc.list_value_length(cells), 0).fill_null(True))
     return texts.fill_null(""), is_plain
+
+
+def _find_tag_ids(cells: pa.LargeListArray, column: pd.Series[Any]) -> pa.LargeListArray | None:
+    """Return the ids of the tags in a column with the names `cells`, None if no tag has an id."""
+    if not isinstance(column.array, pd.arrays.NumpyExtensionArray):
+        return None
+    lists = (each for each in column if isinstance(each, list | np.ndarray))
+    ids = [item.id if isinstance(item, TagName) else None for each in lists for item in each]
+    if ids.count(None) == len(ids):
+        return None
+    offsets = pa.array(find_bounds(cells))
+    return pa.LargeListArray.from_arrays(offsets, pa.array(ids, pa.int64()))
 
 
 def _flat(array: Any) -> Any:
@@ -1191,12 +1204,14 @@ def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> st
         return escaped_list(
             format_photo_urls, [_check_encodable(name, url) for url in present_items], "\n", CLEAR
         )
-    tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in present_items]
+    tags = [*map(as_tag, present_items)]
     return _check_encodable(name, escaped_list(format_tags, tags, "; ", CLEAR))
 
 
 def _item(name: str, item: Any, digits: int) -> Any:
     """Return the item; a dict with the fields of a tag becomes a Tag with an exact id."""
+    if isinstance(item, TagName):
+        item = item.tag
     if isinstance(item, Tag):
         exact = item.id is None or type(item.id) is int
         return item if exact else Tag(_tag_id(name, item.id, digits), item.name)

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from petsync._sync import no_collection
-from petsync.models import Pet, Tag
+from petsync.models import Pet, Tag, TagName
 from petsync.table.frame import (
     EXTRA,
     frame_from_pets,
@@ -175,8 +175,8 @@ def sorted_by_id(table: pa.Table) -> pa.Table:
 
 def frame_from_table(table: pa.Table) -> pd.DataFrame:
     """Return the DataFrame of a table: `id` and `category_id` are Int64, the texts `str`, `tags`
-    lists of Tag, and `photo_urls` lists of str. If a pet has unknown fields, the column `extra` has
-    a dict for each pet with such fields, else None.
+    lists of TagName, and `photo_urls` lists of str. If a pet has unknown fields, the column `extra`
+    has a dict for each pet with such fields, else None.
     """
     with no_collection():
         return with_python_lists(rows_from_table(table))
@@ -212,7 +212,7 @@ def rows_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
 
 def table_from_frame(frame: pd.DataFrame) -> pa.Table:
     """Return the table of a DataFrame with canonical columns. A missing column becomes null. A tag
-    may be a Tag or a name.
+    may be a TagName, a Tag or a text.
     """
     with no_collection():
         columns = {
@@ -251,7 +251,7 @@ def _split_extra(
         fields, of_tags = fields if isinstance(fields, list) else (fields, {})
         for position, more in of_tags.items():
             tag = tags[place][int(position)]
-            tags[place][int(position)] = Tag(tag.id, tag.name, more)
+            tags[place][int(position)] = TagName(Tag(tag.id, tag.name, more))
         extra.append(fields or None)
     return extra
 
@@ -276,7 +276,7 @@ def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
     return {
         str(place): tag.extra
         for place, tag in enumerate(tags)
-        if isinstance(tag, Tag) and tag.extra is not None
+        if isinstance(tag, Tag | TagName) and tag.extra is not None
     }
 
 

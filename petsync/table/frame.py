@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from petsync._sync import no_collection
-from petsync.models import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag, as_tag
 from petsync.table.columns import COLUMNS
-from petsync.table.lists import ListArray, lists_of, share_tags
+from petsync.table.lists import ListArray, lists_of, names_of_tags
 
 __all__ = [
     "EXTRA",
@@ -45,10 +45,10 @@ FEW = 200
 
 
 # Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
-# where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object columns
-# or, for comparisons, as a `ListArray`. If a pet has unknown fields, an eighth column, `extra`, has
-# a dict of them for each such pet, else None. Its key `(category)` has the category's unknown
-# fields; the unknown fields of a tag are in the Tag.
+# where the pet has none; `tags` a list of `TagName` and `photo_urls` a list of text, in object
+# columns or, for comparisons, as a `ListArray`. If a pet has unknown fields, an eighth column,
+# `extra`, has a dict of them for each such pet, else None. Its key `(category)` has the category's
+# unknown fields; the unknown fields of a tag are in the TagName.
 
 
 EXTRA = "extra"
@@ -105,15 +105,13 @@ def number_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.Extens
 
 
 def _frame(pets: Sequence[Pet]) -> pd.DataFrame:
-    tags = [list(pet.tags) for pet in pets]
-    share_tags(tags)
     columns: dict[str, Any] = {
         "id": integers([pet.id for pet in pets]),
         "name": texts([pet.name for pet in pets]),
         "status": texts([pet.status for pet in pets]),
         "category": texts([c.name if (c := pet.category) else None for pet in pets]),
         "category_id": integers([c.id if (c := pet.category) else None for pet in pets]),
-        "tags": lists_of(tags),
+        "tags": lists_of([names_of_tags(pet.tags) for pet in pets]),
         "photo_urls": lists_of([list(pet.photo_urls) for pet in pets]),
     }
     extra = [_extra(pet) for pet in pets]
@@ -251,7 +249,7 @@ def _pet(
     status: str | None,
     category: str | None,
     category_id: int | None,
-    tags: Sequence[Tag] | None,
+    tags: Sequence[Tag | str] | None,
     photo_urls: Sequence[str] | None,
     extra: Mapping[str, Any] | None,
 ) -> Pet:
@@ -263,7 +261,7 @@ def _pet(
         name=name,
         status=status,
         category=Category(category_id, category, of_category) if has_category else None,
-        tags=tuple(tags) if tags else (),
+        tags=tuple(map(as_tag, tags)) if tags else (),
         photo_urls=tuple(photo_urls) if photo_urls else (),
         extra=fields or None,
     )

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.models import Tag
+from petsync.models import Tag, TagName, as_tag
 
 __all__ = [
     "Items",
@@ -31,8 +31,8 @@ __all__ = [
     "have_items",
     "join_items",
     "lists_of",
+    "names_of_tags",
     "pick",
-    "share_tags",
     "shared_tag",
     "with_python_lists",
 ]
@@ -49,34 +49,32 @@ _BLOCK = 16_384
 
 # Equal tags as one object: a catalogue has few different tags on many pets.
 #
-# Sharing equal tags saves most of their memory, and makes comparisons of lists several times as
-# fast. A Tag is immutable, so sharing it is safe.
+# Sharing equal tags saves most of their memory. A Tag is immutable, so sharing it is safe.
 
 
 _MAX_SHARED = 50_000
-_shared_tags: dict[tuple[int | None, str | None], Tag] = {}
+_shared_names: dict[tuple[int | None, str | None], TagName] = {}
 
 
-def share_tags(lists: Iterable[list[Tag]]) -> None:
-    """Replace each tag in the lists by the shared tag that equals it. A tag without such a shared
-    tag becomes shared itself, up to a maximum number. Tags with unknown fields stay unchanged.
+def names_of_tags(tags: Iterable[Tag]) -> list[Any]:
+    """Return the tags as items of a DataFrame's list, see `TagName`. Equal tags are one object, up
+    to a maximum number of different tags, unless they have unknown fields.
     """
-    find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
-    for tags in lists:
-        for n, tag in enumerate(tags):
-            shared = find((tag.id, tag.name))
-            if shared is not None and tag.extra is None:
-                tags[n] = shared
-            elif shared is None and free_slots > 0 and tag.extra is None:
-                _shared_tags[tag.id, tag.name] = tag
-                free_slots -= 1
+    find, names = _shared_names.get, []
+    for tag in tags:
+        name = find((tag.id, tag.name)) if tag.extra is None else None
+        if name is None:
+            name = TagName(tag)
+            if tag.extra is None and len(_shared_names) < _MAX_SHARED:
+                _shared_names[tag.id, tag.name] = name
+        names.append(name)
+    return names
 
 
 def shared_tag(tag: Tag) -> Tag:
     """Return the shared tag that equals this one, or the tag itself if it cannot be shared."""
-    tags = [tag]
-    share_tags([tags])
-    return tags[0]
+    shared: Tag = names_of_tags([tag])[0].tag
+    return shared
 
 
 # The items of the lists as Arrow arrays.
@@ -140,7 +138,7 @@ class Items:
         """Return Items with these lists. Each is None or a list of tags, tag names or URLs. With
         `has_ids`, the result has ids: None for tag names.
         """
-        flat = [item for each in values if each for item in each]
+        flat = [as_tag(item) if has_ids else item for each in values if each for item in each]
         offsets = np.zeros(len(values) + 1, np.int64)
         np.cumsum([len(each or ()) for each in values], out=offsets[1:])
         is_missing = pa.array([each is None for each in values]) if None in values else None
@@ -149,19 +147,20 @@ class Items:
             array = pa.array(items, kind)
             return pa.LargeListArray.from_arrays(pa.array(offsets), array, mask=is_missing)
 
-        names = build([each.name if isinstance(each, Tag) else each for each in flat], _TEXT)
         if not has_ids:
-            return cls(names)
-        ids = [each.id if isinstance(each, Tag) else None for each in flat]
-        return cls(names, build(ids, pa.int64()))
+            return cls(build(flat, _TEXT))
+        names = build([tag.name for tag in flat], _TEXT)
+        return cls(names, build([tag.id for tag in flat], pa.int64()))
 
     def to_lists(self) -> _Objects:
-        """Return the lists as Python lists, None for a missing one. Equal tags are one object."""
+        """Return the lists as Python lists, None for a missing one. A tag is a `TagName`, and equal
+        tags are one object.
+        """
         if self.ids is None:
             flat: list[Any] = flatten(self.names).to_pylist()
         else:
             codes, kinds = self._find_kinds()
-            flat = kinds[codes].tolist()
+            flat = lists_of(names_of_tags(kinds))[codes].tolist()
         lists: list[list[Any] | None] = [
             flat[start:end] for start, end in pairwise(self.bounds().tolist())
         ]
@@ -535,8 +534,8 @@ class ListDtype(pd.api.extensions.ExtensionDtype):
 
 
 class ListArray(pd.api.extensions.ExtensionArray):
-    """An immutable column of lists of `Tag`, or of URLs. A value is a Python list, or None if it is
-    missing. The Python lists are built when one of them is first used.
+    """An immutable column of lists of `TagName`, or of URLs. A value is a Python list, or None if
+    it is missing. The Python lists are built when one of them is first used.
     """
 
     def __init__(self, items: Items) -> None:
@@ -634,13 +633,15 @@ _DTYPE = ListDtype()
 
 def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of the frame in which tags and photo URLs are lists instead of tuples or
-    arrays, and tags are Tags instead of texts.
+    arrays, and each tag is a `TagName`.
     """
 
     def as_list(value: Any) -> Any:
         if not isinstance(value, list | tuple | np.ndarray):
             return value
-        return [Tag(None, item) if is_tags and isinstance(item, str) else item for item in value]
+        if not is_tags:
+            return [*value]
+        return [TagName(as_tag(each)) if isinstance(each, Tag | str) else each for each in value]
 
     columns: dict[str, Any] = {}
     for name in ("tags", "photo_urls"):
@@ -666,8 +667,7 @@ def count_items(column: pd.api.extensions.ExtensionArray) -> Counter[Any]:
     """Return the number of occurrences of each tag or URL in a column of lists."""
     if isinstance(column, ListArray):
         return column.items.count()
-    lists = column.to_numpy(dtype=object).tolist()
-    return Counter(item for each in lists if isinstance(each, list | tuple) for item in each)
+    return Counter(item for each in _values_of(column) for item in each)
 
 
 def have_items(
@@ -676,6 +676,11 @@ def have_items(
     """Return a mask of the lists with at least one wanted tag or URL."""
     if isinstance(column, ListArray):
         return column.items.have(is_wanted)
-    lists = column.to_numpy(dtype=object).tolist()
-    has = [isinstance(each, list | tuple) and any(map(is_wanted, each)) for each in lists]
-    return np.array(has, dtype=bool)
+    return np.array([any(map(is_wanted, each)) for each in _values_of(column)], dtype=bool)
+
+
+def _values_of(column: pd.api.extensions.ExtensionArray) -> Iterator[list[Any]]:
+    """Yield the tags or URLs of each list in a column of Python lists; none for a missing list."""
+    for each in column.to_numpy(dtype=object).tolist():
+        items = each if isinstance(each, list | tuple) else ()
+        yield [item.tag if isinstance(item, TagName) else item for item in items]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import openpyxl
+import pandas as pd
 
+from petsync.models import as_tag
 from petsync.sheets import read_sheet
 from petsync.table.sheet import Sheet
 
@@ -38,3 +40,21 @@ def csv_of(folder: Path, text: str, **options: Any) -> Sheet:
 def list_findings(sheet: Sheet) -> list[tuple[str, str]]:
     """Return the findings as address and rule, in their order."""
     return [(each.address, each.rule) for each in sheet.problems]
+
+
+def with_whole_tags(values: Iterable[Any]) -> list[Any]:
+    """Return the lists of a column with each tag as a Tag: a name in a table equals another one
+    with any id.
+    """
+    return [[as_tag(item) for item in each] if isinstance(each, list) else each for each in values]
+
+
+def assert_same_frames(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    """Assert that two tables have the same values, with the ids of their tags."""
+    exact = [
+        frame.assign(tags=pd.Series(with_whole_tags(frame["tags"]), frame.index, dtype=object))
+        if "tags" in frame
+        else frame
+        for frame in (one, other)
+    ]
+    pd.testing.assert_frame_equal(*exact)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.errors import SheetError
-from petsync.models import Tag
+from petsync.models import Tag, as_tag
 from petsync.plan.fields import normalize
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.findings import escaped_list
@@ -216,7 +216,10 @@ def find_plain(
 
 
 def _values(frame: pd.DataFrame, name: str) -> Sequence[Any]:
-    return plain_values(frame[name].array) if name in frame else [None] * len(frame)
+    if name not in frame:
+        return [None] * len(frame)
+    values = plain_values(frame[name].array)
+    return [each.tolist() if isinstance(each, np.ndarray) else each for each in values]
 
 
 def _number(value: Any) -> str:
@@ -234,11 +237,7 @@ def _number(value: Any) -> str:
 
 
 def _tags(tags: Iterable[Tag | str]) -> str:
-    return format_tags(map(_tag, tags))
-
-
-def _tag(tag: Tag | str) -> Tag:
-    return Tag(None, tag) if isinstance(tag, str) else tag
+    return format_tags(map(as_tag, tags))
 
 
 # Contents: the values of a workbook, before it is formatted.
