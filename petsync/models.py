@@ -114,9 +114,9 @@ class TagName(str):
 
 def as_tag(item: Tag | str) -> Tag:
     """Return the tag of an item in a list of tags. A plain text is the name of a tag without id."""
-    if isinstance(item, Tag):
-        return item
-    return item.tag if isinstance(item, TagName) else Tag(None, item)
+    if isinstance(item, TagName):
+        return item.tag
+    return item if isinstance(item, Tag) else Tag(None, item)
 
 
 class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
