@@ -8,7 +8,9 @@ import csv as stdlib
 import io
 import itertools
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +32,17 @@ from petsync.sheets.files import (
     check_lines,
     read_blocks,
 )
-from petsync.sheets.grid import ROW_NUMBER, Bools, CellEdits, CellKind, Cells, Fault, Grid, Rows
+from petsync.sheets.grid import (
+    ROW_NUMBER,
+    Bools,
+    CellEdits,
+    CellKind,
+    Cells,
+    Fault,
+    Grid,
+    Rows,
+    TextBytes,
+)
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import text
 from petsync.table.cells import BLANKS
@@ -106,6 +118,22 @@ def parse_block(
     Return None if the records must be read one by one: for example, a quote is ambiguous, a record
     does not have `width` cells or is longer than the block, or a cell may be too long.
     """
+    extent = _find_extent(data, start, delimiter, size)
+    return None if extent is None else _parse_extent(data, extent, delimiter, width)
+
+
+class _Extent(NamedTuple):
+    """Records that are not parsed yet: all places of a `Block`."""
+
+    lines: np.ndarray[Any, np.dtype[np.int64]]
+    starts: _Positions
+    stops: _Positions
+    start: Mark
+    after: Mark
+
+
+def _find_extent(data: bytes, start: Mark, delimiter: str, size: int) -> _Extent | None:
+    """Return where the records of the next block are; None if Arrow may not parse them."""
     stop = min(start.byte + size, len(data))
     raw = np.frombuffer(data, np.uint8)[start.byte : stop]
     breaks = _find_line_breaks(data, start.byte, stop)
@@ -120,14 +148,19 @@ def parse_block(
         return None
     starts = starts[starts < size]
     starts = starts[(raw[starts] != _LF) & (raw[starts] != _CR)]
-    columns = _parse_columns(data, start.byte, size, delimiter, width)
-    if columns is None or len(columns[0]) != len(starts):
-        return None
     lines = start.line + np.searchsorted(breaks, starts)
     line = start.line + int(np.searchsorted(breaks, size))
     stops = start.byte + np.append(ends + 1, size)[np.searchsorted(ends, starts)]
     after = Mark(start.byte + size, line)
-    return Block(columns, lines.astype(np.int64), start.byte + starts, stops, start, after)
+    return _Extent(lines.astype(np.int64), start.byte + starts, stops, start, after)
+
+
+def _parse_extent(data: bytes, extent: _Extent, delimiter: str, width: int) -> Block | None:
+    start, after = extent.start.byte, extent.after.byte
+    columns = _parse_columns(data, start, after - start, delimiter, width)
+    if columns is None or len(columns[0]) != len(extent.lines):
+        return None
+    return Block(columns, *extent)
 
 
 def _find_line_breaks(data: bytes, start: int, stop: int) -> _Positions:
@@ -136,6 +169,8 @@ def _find_line_breaks(data: bytes, start: int, stop: int) -> _Positions:
     """
     raw = np.frombuffer(data, np.uint8)
     feeds = np.flatnonzero(raw[start:stop] == _LF)
+    if data.find(_CR, start, stop) < 0:
+        return feeds
     is_return = raw[start:stop] == _CR
     pairs = np.count_nonzero(is_return[feeds[feeds > 0] - 1])
     if pairs == np.count_nonzero(is_return):
@@ -309,7 +344,7 @@ def _read_rows(
     """Return the grid of the records from `at` to the byte `end`, and the place after them."""
     cells = head.cells or []
     header = trim_header(cells)
-    body = _Body(len(header), dialect.delimiter)
+    body = _Body(len(header), dialect.delimiter, at.byte, end)
     at = _read_body(body, source, dialect, len(cells), at, size, end)
     return body.grid(header, head.line).without_blank_rows(), at
 
@@ -388,22 +423,36 @@ class _Lines:
         return text
 
 
+_BLOCKS_AHEAD = 2
+"""The number of blocks that a second thread parses while the ones before are collected."""
+
+
 def _read_body(
     body: _Body, source: Source, dialect: Dialect, width: int, at: Mark, size: int, end: int
 ) -> Mark:
     """Add the records that begin from `at` to the byte `end`: block by block, or one by one where
     no block can be added. Return the place after them.
     """
-    while at.byte < end:
-        size = min(size, end - at.byte)
-        block = parse_block(source.data, at, dialect.delimiter, width, size=size)
-        if block is not None and body.add_block(block):
-            at = block.after
-            continue
-        stop = at.byte + (size or end - at.byte)
-        chunk = list(_records_until(records(source, dialect, at), stop))
-        body.add(chunk)
-        at = chunk[-1].after
+    data, delimiter = source.data, dialect.delimiter
+    ahead: deque[Future[Block | None]] = deque()
+    searched = at
+    with ThreadPoolExecutor(1) as helper:
+        while at.byte < end:
+            while len(ahead) < _BLOCKS_AHEAD and searched.byte < end:
+                extent = _find_extent(data, searched, delimiter, min(size, end - searched.byte))
+                if extent is None:
+                    break
+                ahead.append(helper.submit(_parse_extent, data, extent, delimiter, width))
+                searched = extent.after
+            block = ahead.popleft().result() if ahead else None
+            if block is not None and body.add_block(block):
+                at = block.after
+                continue
+            ahead.clear()
+            stop = min(at.byte + size, end) if size else end
+            chunk = list(_records_until(records(source, dialect, at), stop))
+            body.add(chunk)
+            at = searched = chunk[-1].after
     return at
 
 
@@ -437,31 +486,80 @@ def is_ragged(cells: Sequence[str], width: int) -> bool:
     return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 
-_JOINED_PARTS = 16
-"""The number of parts of a column that are joined together. Arrow returns the memory of a large
-part as soon as it is freed. It returns the memory of a small part only together with its
-neighbours, which belong to other columns.
-"""
+_SPARE_SHARE = 1.02
+"""The capacity of a growing array, as a multiple of its estimated final size."""
+
+
+class _GrowingArray:
+    """An array that gets its values part by part. Each part is copied only once if the final size
+    is estimated well.
+    """
+
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self._memory: np.ndarray[Any, Any] = np.empty(0, dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def extend(self, values: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
+        """Append the values, and return them as a part of this array. `share` is the part of the
+        input that has been read with them.
+        """
+        start, stop = self._size, self._size + len(values)
+        if stop > len(self._memory):
+            memory = np.empty(max(stop, int(stop / share * _SPARE_SHARE)), self._memory.dtype)
+            memory[:start] = self._memory[:start]
+            self._memory = memory
+        part = self._memory[start:stop]
+        part[:] = values
+        self._size = stop
+        return part
+
+    def values(self) -> np.ndarray[Any, Any]:
+        """Return all values, without copying them."""
+        return self._memory[: self._size]
+
+
+class _GrowingTexts:
+    """A column of texts that gets its cells part by part."""
+
+    def __init__(self) -> None:
+        self._data, self._offsets = _GrowingArray(np.uint8), _GrowingArray(np.int64)
+        self._offsets.extend(np.zeros(1, np.int64), 1)
+
+    def extend(self, part: Any, share: float) -> None:
+        """Append the cells of an Arrow array of large_string. `share` is as in `_GrowingArray`."""
+        added = TextBytes.of(part)
+        before = len(self._data)
+        self._data.extend(added.data, share)
+        offsets = self._offsets.extend(added.offsets[1:], share)
+        offsets += before
+
+    def array(self) -> Any:
+        """Return all cells as an Arrow array, without copying them."""
+        offsets, data = (pa.py_buffer(each.values()) for each in (self._offsets, self._data))
+        return pa.LargeStringArray.from_buffers(len(self._offsets) - 1, offsets, data)
 
 
 class _Body:
-    """The rows below the header, collected as Arrow columns."""
+    """The rows below the header, collected as Arrow columns, from the byte `start` to `end`."""
 
-    def __init__(self, width: int, delimiter: str) -> None:
+    def __init__(self, width: int, delimiter: str, start: int, end: int) -> None:
         self._width = width
         self._delimiter = delimiter
-        self._column_parts: list[list[Any]] = [[] for _ in range(width)]
+        self._start, self._end = start, end
+        self._columns = [_GrowingTexts() for _ in range(width)]
         self._kinds: list[dict[int, CellKind]] = [{} for _ in range(width)]
-        self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        self._lines = _GrowingArray(np.int64)
         self._faults: dict[int, Fault] = {}
-        self._size = 0
 
     def add_block(self, block: Block) -> bool:
         """Add a block, and return True; False if one of its rows has text beyond the header."""
         for beyond in block.columns[self._width :]:
             if pc.max(pc.binary_length(beyond)).as_py():
                 return False
-        self._add(block.lines, block.columns[: self._width])
+        self._add(block.lines, block.columns[: self._width], block.after)
         return True
 
     def add(self, chunk: Sequence[Record]) -> None:
@@ -469,37 +567,35 @@ class _Body:
         chunk = [record for record in chunk if record.cells is None or any(record.cells)]
         if not chunk:
             return
-        lines, rows, _ = zip(*chunk, strict=True)
+        lines, rows, marks = zip(*chunk, strict=True)
         if None in rows or set(map(len, rows)) != {self._width} or _has_long(rows):
-            rows = tuple(self._pad_record(at, cells) for at, cells in enumerate(rows, self._size))
+            size = len(self._lines)
+            rows = tuple(self._pad_record(at, cells) for at, cells in enumerate(rows, size))
         columns = [pa.array(cells, pa.large_string()) for cells in zip(*rows, strict=True)]
-        self._add(np.array(lines, dtype=np.int64), columns)
+        self._add(np.array(lines, dtype=np.int64), columns, marks[-1])
 
     def grid(self, header: Sequence[str], header_row: int) -> Grid:
-        """Return the grid of all rows, and release the collected columns."""
+        """Return the grid of all rows."""
+        columns = zip(self._columns, self._kinds, strict=True)
         return Grid(
             tab="",
             header=header,
             header_row=header_row,
-            rows=np.concatenate([np.zeros(0, np.int64), *self._lines]),
-            columns=[
-                text.cells(_join_parts(parts), kinds)
-                for parts, kinds in zip(self._column_parts, self._kinds, strict=True)
-            ],
+            rows=self._lines.values(),
+            columns=[text.cells(texts.array(), kinds) for texts, kinds in columns],
             places=[str(n) for n in range(1, self._width + 1)],
             faults=self._faults,
         )
 
-    def _add(self, lines: np.ndarray[Any, np.dtype[np.int64]], columns: Sequence[Any]) -> None:
-        self._lines.append(lines)
-        is_full = len(self._lines) % _JOINED_PARTS == 0
-        for parts, kinds, column in zip(self._column_parts, self._kinds, columns, strict=True):
+    def _add(
+        self, lines: np.ndarray[Any, np.dtype[np.int64]], columns: Sequence[Any], after: Mark
+    ) -> None:
+        size, share = len(self._lines), (after.byte - self._start) / (self._end - self._start)
+        self._lines.extend(lines, share)
+        for texts, kinds, column in zip(self._columns, self._kinds, columns, strict=True):
             cells = Cells(column)
-            kinds |= {self._size + at: kind for at, kind in text.kinds(cells)}
-            parts.append(_unescape_column(cells))
-            if is_full:
-                parts[-_JOINED_PARTS:] = [pa.concat_arrays(parts[-_JOINED_PARTS:])]
-        self._size += len(lines)
+            kinds |= {size + at: kind for at, kind in text.kinds(cells)}
+            texts.extend(_unescape_column(cells), share)
 
     def _pad_record(self, at: int, cells: list[str] | None) -> list[str]:
         if cells is None:
@@ -522,14 +618,6 @@ class _Body:
 
 def _has_long(rows: Sequence[Sequence[str] | None]) -> bool:
     return any(len(cell) > MAX_CELL_LENGTH for cells in rows if cells for cell in cells)
-
-
-def _join_parts(parts: list[Any]) -> Any:
-    joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
-    parts.clear()
-    # Otherwise Arrow would keep the memory of the parts, which would double the memory use.
-    pa.default_memory_pool().release_unused()
-    return joined
 
 
 def _unescape_column(cells: Cells) -> Any:

@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -327,6 +327,7 @@ class Origin(NamedTuple):
     digest: str = ""
 
 
+_LISTS = ("tags", "photo_urls")
 Table = pd.DataFrame | ArrowStream
 """A table in memory that is read as a sheet."""
 
@@ -522,6 +523,15 @@ def _read_records(source: Source, mapper: Mapper) -> Grid:
     return replace(grid_from_frame(frame, mapper, numbers), faults=faults).without_blank_rows()
 
 
+class _Validated(NamedTuple):
+    """One column: masks of its blank and of its cleared cells, its values, and its notes."""
+
+    blank: Bools
+    cleared: Bools
+    values: Any
+    notes: Notes
+
+
 def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:
     return frame if len(keep) == len(frame) else frame.iloc[keep]
 
@@ -557,14 +567,29 @@ class _SheetReader:
             "photo_urls": columns.photos,
             ACTION: columns.actions,
         }
-        with ThreadPoolExecutor(1) as helper:
-            found = helper.submit(self._cell_notes)
+        lists = [name for name in _LISTS if name in self.headers.columns]
+        others = [name for name in self.headers.columns if name not in _LISTS]
+        with ThreadPoolExecutor(2) as threads:
+
+            def start(names: Iterable[str]) -> dict[str, Future[_Validated]]:
+                return {
+                    name: threads.submit(self._validate_column, name, validators[name])
+                    for name in names
+                }
+
+            # Most of the time, the lists take longest.
+            validating = start(lists)
+            separators, suspects = map(threads.submit, (self._separators, self._suspects))
+            validating |= start(others)
             for name in self.headers.columns:
-                self._validate_column(name, validators[name])
-            cell_notes = found.result()
+                validated = validating[name].result()
+                self.blank[name], self.cleared[name] = validated.blank, validated.cleared
+                self.values[name] = validated.values
+                self.notes.take(validated.notes)
+            self.notes.take(suspects.result())
+            self.notes.take(separators.result())
         if ACTION not in self.values:
             self.values[ACTION] = texts(["merge"] * len(self.grid.rows))
-        self.notes.take(cell_notes)
         # The cells of a faulty row may be in the wrong columns, so drop the row's findings, except
         # those on its id.
         self.notes.forget(self.grid.faults, but="id")
@@ -617,24 +642,29 @@ class _SheetReader:
             given_rules=tuple(self.rules),
         )
 
-    def _validate_column(self, name: str, validate: Any) -> None:
-        cells = self.grid.columns[self.headers.columns[name]]
+    def _validate_column(self, name: str, validate: Any) -> _Validated:
+        cells, notes = self.grid.columns[self.headers.columns[name]], self._new_notes()
         is_number = name in ("id", "category_id")
-        self.blank[name] = blank = cells.find_blank()
-        column = open_column(name, cells, blank, self.clear, self.notes, special=not is_number)
-        self.cleared[name] = column.clear.copy()
-        self.values[name] = validate(column)
+        blank = cells.find_blank()
+        column = open_column(name, cells, blank, self.clear, notes, special=not is_number)
+        cleared, values = column.clear.copy(), validate(column)
         if name == "category" and self.grid.emptied:
-            self.values[name][[*self.grid.emptied]] = ""
+            values[[*self.grid.emptied]] = ""
+        return _Validated(blank, cleared, values, notes)
 
-    def _cell_notes(self) -> Notes:
-        columns = self.headers.columns
-        notes = Notes(self.grid, columns)
-        tags, photos = (
-            self.grid.columns[columns[name]] if name in columns else None
-            for name in ("tags", "photo_urls")
-        )
+    def _new_notes(self) -> Notes:
+        return Notes(self.grid, self.headers.columns)
+
+    def _suspects(self) -> Notes:
+        notes = self._new_notes()
         note_suspects(self.grid, self.headers, notes)
+        return notes
+
+    def _separators(self) -> Notes:
+        columns, notes = self.headers.columns, self._new_notes()
+        tags, photos = (
+            self.grid.columns[columns[name]] if name in columns else None for name in _LISTS
+        )
         note_separators(tags, photos, self.clear, self.base, notes)
         return notes
 
@@ -748,7 +778,10 @@ class _SheetReader:
         return masks.get(name, np.full(len(self.grid.rows), missing))
 
     def _ids(self) -> Numbers:
-        ids: Numbers = self.values.get("id", integers([None] * len(self.grid.rows)))
+        values: Any = self.values.get("id")
+        if values is None:
+            values = integers([None] * len(self.grid.rows))
+        ids: Numbers = values
         return ids
 
     def _frame(self) -> pd.DataFrame:

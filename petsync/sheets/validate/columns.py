@@ -700,7 +700,7 @@ def _plain_tags(cells: Cells, has_value: Bools) -> tuple[Items, Bools]:
     coded = pc.dictionary_encode(split.items)
     item_tags = [_plain_tag(item.removeprefix(";")) for item in coded.dictionary.to_pylist()]
     numbers: dict[Tag | None, int] = {}
-    number = np.array([numbers.setdefault(tag, len(numbers)) for tag in item_tags], dtype=np.int64)
+    number = np.array([numbers.setdefault(tag, len(numbers)) for tag in item_tags], dtype=np.int32)
     codes = number[coded.indices.to_numpy()]
     is_plain = has_value & ~split.rows_with(codes == numbers.get(None, -1))
     is_plain &= ~split.rows_with_repeats(lambda distance: codes[:-distance] == codes[distance:])
@@ -1459,7 +1459,8 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
         return TextResult(status, [*spaces, *_respelled_status(typed if spaces else text, status)])
 
     result = validate_texts(column, validate)
-    result[column.clear] = ""
+    if column.clear.any():
+        result[column.clear] = ""
     return result
 
 
