@@ -25,7 +25,6 @@ from petsync.plan.compare import blocked_row
 from petsync.plan.differences import Differences, Side, find_differences
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
-from petsync.scale.sheets import SheetFiles
 from petsync.settings import checked_address
 from petsync.sheets.common import Lines, OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
@@ -199,6 +198,9 @@ def _read_path(path: Path, options: ReadOptions) -> _Read:
     if is_plan_file(path):
         return load_plan(path)
     if is_in_parts(path):
+        # Most sheets are one file.
+        from petsync.scale.sheets import SheetFiles
+
         return SheetFiles.find(path, options).read_all()
     return read_file(path, options)
 

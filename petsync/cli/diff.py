@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
@@ -15,6 +15,7 @@ from petsync.cli.options import file_option, limit_option, sheet_options
 from petsync.cli.plan import FORMATS, choose_format
 from petsync.errors import SheetError
 from petsync.plan.options import MATCHABLE
+from petsync.sheets.files import TEXT_SUFFIXES, reading_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +114,8 @@ def command(
         with context.connect() as store, context.busy("Reading the store"):
             known[_STORE] = store.snapshot()
     common = base and known.get(base, base)
-    found = ps.diff(known.get(a, a), known.get(b, b), common, match_on=match_on, **reading)
+    with reading_ahead(each for each in (a, b, base) if _is_text_file(each)):
+        found = ps.diff(known.get(a, a), known.get(b, b), common, match_on=match_on, **reading)
     for path in outputs:
         _save(found, path, limit)
     kinds = [_BY_SUFFIX[path.suffix.lower()] for path in outputs]
@@ -122,6 +124,10 @@ def command(
     for path in outputs:
         context.say(f"Saved {path}.")
     return found.exit_code
+
+
+def _is_text_file(side: Path | str | None) -> TypeGuard[Path]:
+    return isinstance(side, Path) and side.suffix.casefold() in TEXT_SUFFIXES and side.is_file()
 
 
 def _choose_format(

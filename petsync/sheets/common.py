@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from operator import ne
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,11 +82,10 @@ def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
         begins[::size] = True
         firsts = np.flatnonzero(begins)
         ends = np.append(firsts, len(pairs))[1:]
-        runs_a, runs_b = (
-            _bytes_between(lines, at[pairs[firsts]], at[pairs[ends - 1]])
-            for lines, at in ((a, at_a), (b, at_b))
-        )
-        differ = np.fromiter(map(ne, runs_a, runs_b), bool, len(firsts))
+        runs_a = _bytes_between(a, at_a[pairs[firsts]], at_a[pairs[ends - 1]])
+        begins_b = b.offsets[at_b[pairs[firsts]]].tolist()
+        are_same = map(b.source.data.startswith, runs_a, begins_b)
+        differ = ~np.fromiter(are_same, bool, len(firsts))
         pairs = pairs[np.repeat(differ, ends - firsts)]
     is_same[pairs] = False
     return is_same

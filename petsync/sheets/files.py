@@ -7,7 +7,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os.path import lexists
@@ -578,6 +579,38 @@ def read_unchanged(path: Path, file: BinaryIO) -> bytes:
     if len(data) != status.st_size or status_after.st_mtime_ns != status.st_mtime_ns:
         raise changed_error(path)
     return data
+
+
+_ahead: dict[Path, Future[bytes]] = {}
+"""The files that threads read ahead."""
+
+
+@contextmanager
+def reading_ahead(paths: Iterable[Path]) -> Iterator[None]:
+    """Read the files into memory at once, while the caller imports modules. The first `read_bytes`
+    of each of them in the block takes the bytes.
+    """
+    ahead = {*paths}
+    with ThreadPoolExecutor(max(1, len(ahead))) as threads:
+        _ahead.update({path: threads.submit(_read_now, path) for path in ahead})
+        try:
+            yield
+        finally:
+            for path in ahead:
+                _ahead.pop(path, None)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file. Raises SheetError if it cannot be read, is too large, or changes
+    meanwhile.
+    """
+    ahead = _ahead.pop(path, None)
+    return _read_now(path) if ahead is None else ahead.result()
+
+
+def _read_now(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return read_unchanged(path, file)
 
 
 def changed_error(path: str | Path) -> SheetError:

@@ -32,8 +32,7 @@ from petsync.sheets.files import (
     is_open_sheet,
     is_workbook,
     must_be_readable,
-    open_regular,
-    read_unchanged,
+    read_bytes,
     undecodable_error,
     unknown_kind_error,
     wrong_content_error,
@@ -216,8 +215,7 @@ def _read_stdin(stream: BinaryIO | None) -> bytes:
 def _read_bytes(path: Path) -> bytes:
     if str(path) == STDIN:
         return _read_stdin(getattr(sys.stdin, "buffer", None))
-    with open_regular(path) as file:
-        return read_unchanged(path, file)
+    return read_bytes(path)
 
 
 def _unpack(path: Path, data: bytes) -> tuple[bytes, str]:
