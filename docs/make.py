@@ -76,7 +76,10 @@ held back. All other results stay unchanged.
 |---|---|---|---|---|
 """
 _NO_CODE = '""'
-_OPTIONAL = (("Plan", "files"), ("Plan", "warnings"), ("Plan", "source_rows"), ("Slot", "fixed_in"))
+_OPTIONAL = (
+    *(("Plan", name) for name in ("files", "labels", "warnings", "source_rows")),
+    ("Slot", "fixed_in"),
+)
 """The types and the fields of a saved plan that may be absent."""
 _OUTCOMES: Mapping[Cause, str] = {
     "": "applied",

@@ -42,6 +42,7 @@ def full_plan() -> Plan:
         conflicts=(*small_plan().conflicts, CLASHING),
         coverage=Coverage(("available",), (SILENT,)),
         files=("a.csv", "b.csv"),
+        labels={3: "id 7"},
         undoes="20261120-093100-4f2a",
         recognised={3: 7},
         slots={

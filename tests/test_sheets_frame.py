@@ -353,7 +353,7 @@ def test_a_column_like_one_that_is_there_is_reported(header: str) -> None:
     """A column like a known column that is present is reported as not used."""
     sheet = sheet_from_frame(pd.DataFrame([{"id": 7, "status": "sold", header: "pending"}]))
     (finding,) = sheet.problems
-    assert (finding.rule, finding.address) == ("header-near-miss", f"row 0, {header}")
+    assert (finding.rule, finding.address) == ("header-near-miss", f"column {header}")
     assert finding.problem.endswith("the column status is used instead.")
 
 
@@ -365,6 +365,51 @@ def test_a_frame_of_which_only_the_id_is_known_is_refused(header: str, hint: str
     assert hint in str(caught.value.hint)
     assert len(sheet_from_frame(pd.DataFrame({"id": [7]}))) == 1
     assert len(sheet_from_frame(pd.DataFrame({"id": [7], header: ["x"], "action": ["delete"]})))
+
+
+INDEXES = {
+    "id 1001": pd.Index([1000, 1001, 1002], name="id"),
+    "index 5": pd.Index([2, 5, 1]),
+    "index 7": pd.Index([4, 7, 9], name="row"),
+    "sku 'B, 2'": pd.Index(["A, 1", "B, 2", "A, 1"], name="sku"),
+    "shop 'A', index 2": pd.MultiIndex.from_tuples(
+        [("A", 1), ("A", 2), ("B", 1)], names=["shop", None]
+    ),
+}
+
+
+@pytest.mark.parametrize("label", INDEXES)
+def test_a_row_is_named_by_its_position_and_its_label(label: str, tmp_path: Path) -> None:
+    """Findings, plan, run and explanations name the row's position and its label."""
+    frame = pd.DataFrame(
+        {"name": ["Rex", "Max", "Bo"], "status": ["sold", "bad", "sold"]}, index=INDEXES[label]
+    )
+    where = f"row 1 ({label})"
+    assert f"{where}, status" in str(read_sheet(frame))
+    sold = frame.assign(status="sold")
+    pets = [Pet(id=number, name="Pet", status="sold") for number in range(1000, 1003)]
+    with FakeService(pets) as service, service.connect(state=tmp_path) as store:
+        plan = store.plan(sold)
+        assert where in plan.changes[1].source
+        assert any(text.startswith(where) for text in plan.to_frame()["source"])
+        if label.startswith("id"):
+            assert where in str(store.why(sold, 1001))
+        assert f"{where}, status" in str(store.plan(frame))
+        assert f"{where}, status" in str(store.apply(store.plan(frame)))
+
+
+def test_a_row_whose_label_is_its_position_is_named_once() -> None:
+    """Without labels that differ from the positions, an address has the position alone."""
+    frame = pd.DataFrame({"id": [1, 2], "status": ["sold", "bad"]}, index=[0, 1])
+    assert [each.address for each in sheet_from_frame(frame).problems] == ["row 1, status"]
+    assert sheet_from_frame(frame.drop(columns="id").assign(name="Rex")).address(1) == "row 1"
+
+
+def test_rows_with_labels_are_listed_in_order() -> None:
+    """Findings of many rows with labels list the first of them in the order of the table."""
+    frame = pd.DataFrame({"name": "Rex", "status": "bad"}, index=range(1, 200))
+    text = " ".join(str(read_sheet(frame).findings).split())
+    assert "row 0 (index 1), status; row 1 (index 2), status; row 2 (index 3), status;" in text
 
 
 def test_a_mapping_of_a_header_that_is_not_there_is_an_error() -> None:

@@ -2014,6 +2014,7 @@ def _build_plan(
         tab=sheet.tab,
         places={name: at for name, at in sheet.columns.items() if name in COLUMNS},
         files=sheet.files or msgspec.UNSET,
+        labels=_select_labels(sheet, (*changes, *conflicts)) or msgspec.UNSET,
         source_digest=sheet.digest,
         columns=dict(sheet.mapping),
         encoding=sheet.encoding,
@@ -2063,6 +2064,13 @@ def _build_plan(
         source_rows=_select_source_rows(sheet, decided, decisions.remarks.recognised),
     )
     return plan.with_verdict(), missing_pets
+
+
+def _select_labels(sheet: Sheet, parts: Iterable[Change | Conflict]) -> dict[int, str]:
+    if not sheet.labels:
+        return {}
+    rows = {each.row for each in parts if each.row is not None}
+    return {row: sheet.labels[row] for row in sorted(rows)}
 
 
 def _describe_unread(snapshot: Snapshot) -> str:

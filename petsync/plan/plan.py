@@ -995,6 +995,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The letters or numbers of the sheet's columns, by name."""
     files: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """The names of the files of a sheet in several files, unset for any other sheet."""
+    labels: Mapping[int, str] | msgspec.UnsetType = msgspec.UNSET
+    """The labels of a DataFrame's rows with changes or conflicts, such as `id 1006`, by row number;
+    unset if the labels are the numbers, and for any other sheet.
+    """
     source_digest: str = ""
     """The SHA-256 of the sheet's file, "" without a file."""
     columns: Mapping[str, str] = {}
@@ -1329,7 +1333,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self._cell(change.row, column)
 
     def _cell(self, row: int, column: Column) -> str:
-        return cell_address(self.tab, self.places.get(column, ""), row, self.files or ())
+        place, labels = self.places.get(column, ""), self.labels or None
+        return cell_address(self.tab, place, row, self.files or (), labels)
 
     def to_json(self) -> bytes:
         """Return the plan as the content of a file: one JSON object with its fingerprint."""

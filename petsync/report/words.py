@@ -1101,7 +1101,11 @@ def _cells(ranges: Sequence[_Range]) -> int:
 def _ranges(places: Iterable[Place]) -> Iterator[_Range]:
     """Yield the places by column, with consecutive rows as one range."""
     columns: dict[tuple[str, str], list[int]] = {}
-    for before, column, row in sorted(set(places)):
+    # Places of another kind stay in order.
+    ordered = sorted(
+        dict.fromkeys(places), key=lambda each: each if each.row >= 0 else Place("", "", -1)
+    )
+    for before, column, row in ordered:
         columns.setdefault((before, column), []).append(row)
     for (before, column), rows in columns.items():
         # Consecutive rows have the same difference from their position.
@@ -1120,7 +1124,8 @@ def _join_ranges(ranges: Sequence[_Range]) -> str:
         _format_ranges(key, group, is_new=key[0] != last)
         for (key, group), last in zip(groups.items(), before, strict=False)
     ]
-    return ("; " if before[-1] in ("line", "row") else ", ").join(parts)
+    has_words = before[-1].startswith(("line", "row"))
+    return ("; " if has_words else ", ").join(parts)
 
 
 def _format_ranges(key: tuple[str, str], ranges: Sequence[_Range], *, is_new: bool) -> str:

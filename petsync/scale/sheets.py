@@ -767,6 +767,7 @@ class _CellFiles(SheetFiles):
             faults={at: each.fault for at, each in marked.items() if each.fault is not None},
             emptied=[at for at, each in marked.items() if each.is_emptied],
             files=self.names,
+            labels=None if self.header_row else {},
         )
         return self._validate(grid, rest.statuses, rest.base, observed)
 

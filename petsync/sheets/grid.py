@@ -366,10 +366,12 @@ class Grid:
     """Whether the workbook uses the 1904 date system."""
     files: Sequence[str] = ()
     """The names of the files of a sheet in several files."""
+    labels: Mapping[int, str] | None = None
+    """The labels of a DataFrame's rows, see `cell_address`."""
 
     def address(self, place: str, row: int) -> str:
         """Return the address of the cell in the column at `place` and the row with this number."""
-        return cell_address(self.tab, place, row, self.files)
+        return cell_address(self.tab, place, row, self.files, self.labels)
 
     def without_blank_rows(self) -> Grid:
         """Return the grid without the rows in which every cell is blank."""

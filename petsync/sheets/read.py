@@ -78,7 +78,7 @@ from petsync.table.frame import EXTRA, integers, list_values, texts, unique_text
 from petsync.table.lists import Items, find_bounds, flatten, lists_of, with_python_lists
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.rules import SheetRule, rule_code
-from petsync.table.sheet import FRAME_NAME, Correction, Sheet, frame_of, rows_of
+from petsync.table.sheet import FRAME_NAME, Correction, RowLabels, Sheet, frame_of, rows_of
 
 __all__ = [
     "Origin",
@@ -634,6 +634,7 @@ class _SheetReader:
                 for name, position in {**self.headers.others, **self.headers.columns}.items()
             },
             header_row=self.grid.header_row,
+            labels=self.grid.labels,
             tabs=tuple(self.grid.tabs),
             files=tuple(self.grid.files),
             digest=origin.digest,
@@ -851,11 +852,14 @@ def sheet_from_frame(
     """
     columns = {**(defaults or {}), **(mapping or {})}
     mapper = Mapper.of(source, columns)
+    # Only a user's own table is looked up by its labels.
+    is_own = numbers is None and not first
     if numbers is None:
         numbers = np.arange(first, first + len(frame), dtype=np.int64)
     grid = grid_from_frame(frame, mapper, numbers, mapping)
     known = statuses, known_statuses
-    grid, origin = replace(grid, files=files), Origin(source)
+    labels = RowLabels(frame.index) if is_own else {}
+    grid, origin = replace(grid, files=files, labels=labels), Origin(source)
     sheet = validate_grid(grid, origin, columns, known, rules=rules, observed=observed)
     return replace(sheet, mapping=present_headers(columns, grid.header))
 
@@ -900,6 +904,7 @@ def grid_from_frame(
         ],
         places=header,
         emptied=_find_emptied(frame, column_of_header),
+        labels={},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -30,6 +30,7 @@ __all__ = [
     "Correction",
     "Finding",
     "Findings",
+    "RowLabels",
     "Sheet",
     "Suggestion",
     "cell_address",
@@ -135,21 +136,62 @@ FILE_ROWS = 1 << 32
 each file before it.
 """
 _ROW = "row"
+_MAX_LABEL = 40
 _CLEAR_WORD = marker_word(marker_core(CLEAR))
 _PLAIN_TAB = re.compile(r"\w+")
 
 
-def cell_address(tab: str, place: str, row: int, files: Sequence[str] = ()) -> str:
+class RowLabels(Mapping[int, str]):
+    """The labels of a DataFrame's rows by position, with the names of their levels: `id 1006`, or
+    `index 17` without a name; empty if the labels are the positions.
+    """
+
+    def __init__(self, index: pd.Index[Any]) -> None:
+        self._index = index[:0] if index.equals(pd.RangeIndex(len(index))) else index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self._index)))
+
+    def __getitem__(self, row: int) -> str:
+        if not 0 <= row < len(self._index):
+            raise KeyError(row)
+        label, names = self._index[row], self._index.names
+        values = label if isinstance(self._index, pd.MultiIndex) else (label,)
+        # The index of a sheet's frame is named `row`, and has the rows of its file.
+        levels = ("index" if name in (None, _ROW) else str(name) for name in names)
+        parts = (f"{name} {_cut(value)}" for name, value in zip(levels, values, strict=True))
+        return ", ".join(parts)
+
+
+def _cut(value: object) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…"
+
+
+def cell_address(
+    tab: str,
+    place: str,
+    row: int,
+    files: Sequence[str] = (),
+    labels: Mapping[int, str] | None = None,
+) -> str:
     """Return the address of a cell: for Excel `Pets!C12` or `'My pets'!C12`; for CSV (`tab` is "")
-    `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`. If `place` is
-    "", return the address of the row: `Pets!A12` or `line 12`. In a sheet of several `files`, the
-    address begins with the name of the file: `a.csv, line 12, column 3`.
+    `line 12, column 3`; for a DataFrame or records, whose columns have names, `row 12, status`. If
+    `place` is "", return the address of the row: `Pets!A12` or `line 12`. In a sheet of several
+    `files`, the address begins with the name of the file: `a.csv, line 12, column 3`.
+
+    `labels` are those of a DataFrame's rows, and follow the position: `row 3 (id 1006), status`.
+    For records they are empty, and for a file with cells None.
     """
     number, own_row = divmod(row, FILE_ROWS)
     if 0 <= number < len(files):
-        return f"{files[number]}, {cell_address(tab, place, own_row)}"
-    if not tab and place and not place.isdigit():
-        return f"row {row}, {place}"
+        return f"{files[number]}, {cell_address(tab, place, own_row, (), labels)}"
+    if labels is not None or (not tab and place and not place.isdigit()):
+        where = f"row {row} ({labels[row]})" if labels and row in labels else f"row {row}"
+        return f"{where}, {place}" if place else where
     if not tab:
         return f"line {row}, column {place}" if place else f"line {row}"
     return f"{_quote_tab(tab)}!{place or 'A'}{row}"
@@ -215,6 +257,8 @@ class Sheet:
     """
     header_row: int = 1
     """The row of the headers; 0 for a DataFrame."""
+    labels: Mapping[int, str] | None = None
+    """The labels of a DataFrame's rows, see `cell_address`."""
     mapping: Mapping[str, str] = field(default_factory=dict)
     """The given mapping from headers to columns, without headers that the file does not have."""
     encoding: str = ""
@@ -402,7 +446,7 @@ class Sheet:
 
     def address(self, row: int, column: str = "id") -> str:
         """Return the address of a cell, such as `Pets!C12` or `line 12, column 3`."""
-        return cell_address(self.tab, self.columns.get(column, ""), row, self.files)
+        return cell_address(self.tab, self.columns.get(column, ""), row, self.files, self.labels)
 
     def __len__(self) -> int:
         return len(self.content)

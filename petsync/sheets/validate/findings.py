@@ -266,8 +266,10 @@ class Notes:
         )
         if not self._grid.header_row:
             suggestion = _TYPE_AGAIN.sub(_write_string, suggestion)
+        # Without a header row, its number is also that of a DataFrame's first row.
+        is_column = at < 0 and not self._grid.header_row and place
         return Finding(
-            address=self._grid.address(place, row),
+            address=f"column {place}" if is_column else self._grid.address(place, row),
             row=row,
             column=column,
             severity=rule.severity,

@@ -265,8 +265,7 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
         filled = np.flatnonzero(~grid.columns[position].find_blank())
         if len(filled):
             place, row = grid.places[position], int(grid.rows[filled[0]])
-            unit = "line" if grid.header_row and not grid.tab else "row"
-            first = grid.address("", row) if grid.files else f"{unit} {row}"
+            first = f"row {row}" if grid.tab else grid.address("", row)
             where = place if grid.header_row else repr(place)
             problem = f"Column {where} has values, the first in {first}, and no header."
             notes.add(-1, place, Note("header-missing", "", problem))
