@@ -34,6 +34,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
+from petsync._terms import in_python
+
 __all__ = [
     "ApiError",
     "AuthError",
@@ -73,8 +75,13 @@ class PetsyncError(Exception):
         self.message = message
         self.hint = hint
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The message and the hint, for a file that a shell and Python read."""
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+    def __str__(self) -> str:
+        return in_python(self.text)
 
 
 class ApiError(PetsyncError):

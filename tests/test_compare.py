@@ -626,7 +626,7 @@ def test_the_guard_judges_every_kind_and_never_lets_everything_go() -> None:
     """
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 101)]
     eleven = sheet_of(store[11:])
-    with pytest.raises(GuardError, match="11 deletes are more than --max-delete 10 %"):
+    with pytest.raises(GuardError, match="11 deletes are more than max_delete 10 %"):
         plan_of(store, eleven, delete_missing=True, guard=Guard()).require_ok()
     assert plan_of(store, sheet_of(store[10:]), delete_missing=True, guard=Guard()).verdict.ok
     renamed = [msgspec.structs.replace(pet, name="x") for pet in store[:31]]

@@ -76,7 +76,7 @@ def check_edge(kind: str, size: int, most: int, guard: Guard) -> None:
     over = plan_to(kind, most + 1, size, guard)
     assert limits(over) == [kind]
     assert f"{most + 1:,} {kind}" in over.verdict.refusals[0].problem
-    with pytest.raises(GuardError, match=f"--max-{kind} {most + 1}"):
+    with pytest.raises(GuardError, match=f"max_{kind}={most + 1}"):
         over.require_ok()
     assert plan_to(kind, most + 1, size, overridden(over)).verdict.ok
 
@@ -151,7 +151,7 @@ def test_never_all_pets_are_deleted(size: int) -> None:
     everything = plan_to("delete", size, size, wide)
     assert limits(everything) == ["everything"]
     assert everything.verdict.refusals[0].override == "--allow-empty"
-    with pytest.raises(GuardError, match="--allow-empty"):
+    with pytest.raises(GuardError, match="allow_empty=True"):
         everything.require_ok()
     assert plan_to("delete", size, size, overridden(everything)).verdict.ok
 
@@ -167,7 +167,7 @@ def test_a_sheet_without_rows_is_refused(size: int) -> None:
     empty = plan_of(shop(size), sheet_of([]), guard=Guard())
     assert limits(empty) == ["empty"]
     assert empty.changes == ()
-    with pytest.raises(GuardError, match="--allow-empty"):
+    with pytest.raises(GuardError, match="allow_empty=True"):
         empty.require_ok()
     assert plan_of(shop(size), sheet_of([]), guard=overridden(empty)).verdict.ok
     assert plan_of(
@@ -203,7 +203,7 @@ def test_an_empty_sheet_with_missing_pets_deleted_breaks_three_limits(size: int)
     with pytest.raises(GuardError) as caught:
         plan.require_ok()
     for refusal in plan.verdict.refusals:
-        assert refusal.problem in str(caught.value)
+        assert refusal.problem in caught.value.message
     for guard, left in [
         (Guard(allow_empty=True), ["delete"]),
         (Guard(max_delete=Limit(1.0)), ["empty", "everything"]),

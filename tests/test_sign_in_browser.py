@@ -527,7 +527,7 @@ def test_implicit_declined(implicit: PendingSignIn) -> None:
 
 def test_a_way_that_is_not_offered(store: ps.Store, live: Sandbox, tmp_path: Path) -> None:
     """Where the service does not offer a sign-in method, the error names the other method."""
-    with pytest.raises(ps.errors.SettingsError, match="Omit --implicit"):
+    with pytest.raises(ps.errors.SettingsError, match="Omit implicit=True"):
         store.begin_sign_in(implicit=True)
     with (
         store_at(live, tmp_path) as other,

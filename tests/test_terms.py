@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import petsync
+from petsync._terms import in_python, in_shell, replace_terms
 from petsync.reconcile.context import _KEYS
-from petsync.report.words import replace_terms
 from petsync.widgets.login import ConnectForm, LoginForm
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
@@ -54,6 +54,65 @@ def test_each_pattern_finds_a_message(pattern: str) -> None:
     # Some messages add the parentheses to a text.
     core = pattern.removeprefix(r" \(").removesuffix(r"\)")
     assert any(re.search(core, text) for text in _messages())
+
+
+_QUOTED = shlex.quote("Tom's (2)")
+_WAY = re.compile(r"(?:--[a-z-]+|`petsync )[^.;:]*in Python[,:]? [\w`].*[^=({\[']", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "text", sorted(text for text in _messages() if _WAY.search(text) and "['1']" not in text)
+)
+def test_a_way_out_is_the_one_at_hand(text: str) -> None:
+    """A shell shows the option alone, Python the argument alone, in every message that has both."""
+    if '"""' not in text and "\n\n" not in text:
+        assert "in Python" not in in_shell(text)
+        assert not re.search("in Python|--[a-z]|`petsync (?!trust|demo)", in_python(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "shell", "python"),
+    [
+        (
+            "add 3: `--max-add 3` (in Python max_add=3) would allow it",
+            "add 3: `--max-add 3` would allow it",
+            "add 3: max_add=3 would allow it",
+        ),
+        (
+            "raise the limit (in Python allow_empty=True, max_add=3) and plan again.",
+            "raise the limit and plan again.",
+            "raise the limit (allow_empty=True, max_add=3) and plan again.",
+        ),
+        (
+            "1 delete is more than --max-delete 10 % allows.",
+            "1 delete is more than --max-delete 10 % allows.",
+            "1 delete is more than max_delete 10 % allows.",
+        ),
+        (
+            f'It (--sheet {_QUOTED}, in Python tab="Tom\'s (2)"), or none.',
+            f"It (--sheet {_QUOTED}), or none.",
+            'It (tab="Tom\'s (2)"), or none.',
+        ),
+        (
+            "Map it (--column 'Tag {x}=tags', in Python mapping={'Tag {x}': 'tags'}).",
+            "Map it (--column 'Tag {x}=tags').",
+            "Map it (mapping={'Tag {x}': 'tags'}).",
+        ),
+        (
+            "To see all of them: `petsync plan` with `--limit 0`; in Python plan.to_frame().",
+            "To see all of them: `petsync plan` with `--limit 0`.",
+            "To see all of them: plan.to_frame().",
+        ),
+        (
+            "name 'A, in Python B' stays",
+            "name 'A, in Python B' stays",
+            "name 'A, in Python B' stays",
+        ),
+    ],
+)
+def test_the_words_of_a_shell_and_of_python(text: str, shell: str, python: str) -> None:
+    """Only the other way out is left out; what surrounds it stays."""
+    assert (in_shell(text), in_python(text)) == (shell, python)
 
 
 @pytest.mark.parametrize("tab", ["More", "Pets (2)", "Tom's (new) pets", 'The "best" (old)'])

@@ -299,7 +299,7 @@ def test_the_guard_judges_an_undo() -> None:
         created="",
         guard=Guard(),
     )
-    with pytest.raises(GuardError, match=r"30 deletes are more than --max-delete 10 %") as caught:
+    with pytest.raises(GuardError, match=r"30 deletes are more than max_delete 10 %") as caught:
         plan.require_ok()
     assert "--max-delete 30" in caught.value.message
     assert "sheet" not in str(caught.value)

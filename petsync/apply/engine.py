@@ -1463,7 +1463,7 @@ class _Engine:
         except StoppedError:
             await self._flush_rest()
         except PetsyncError as error:
-            self._stopper.stop(str(error))
+            self._stopper.stop(error.text)
             await self._flush_rest()
         except Exception as error:  # noqa: BLE001 - the report must survive any error
             self._stopper.stop(f"unexpected: {error!r}")
@@ -1475,7 +1475,7 @@ class _Engine:
         try:
             await self._recorder.flush()
         except PetsyncError as error:
-            self._stopper.stop(str(error))
+            self._stopper.stop(error.text)
 
     async def _run_phases(self) -> None:
         if self._is_given_up:
@@ -1540,7 +1540,7 @@ class _Engine:
 
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
         """Stop the run because of the error; record the result of this change if it is known."""
-        self._stopper.stop(str(error))
+        self._stopper.stop(error.text)
         if isinstance(error, LockedError):
             return
         if isinstance(error, ApiError) and error.may_have_happened:

@@ -33,6 +33,7 @@ import click
 
 from petsync._display import quote
 from petsync._files import is_address, landing
+from petsync._terms import in_shell
 from petsync.cli.signals import exiting_on_signal, ignore_signals
 from petsync.config.settings import read_settings
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
@@ -241,8 +242,8 @@ class Context:
         return " ".join(map(quote, ["petsync", *words, *options]))
 
     def complete(self, text: str) -> str:
-        """Return a message in which each command, such as `petsync resume RUN`, has the common
-        options of this command that it needs to find the same state folder and store.
+        """Return a message for a shell, in which each command, such as `petsync resume RUN`, has
+        the common options of this command that it needs to find the same state folder and store.
         """
 
         def complete_command(match: re.Match[str]) -> str:
@@ -259,7 +260,7 @@ class Context:
             ]
             return f"`{' '.join([line, *missing])}`"
 
-        return _COMMAND.sub(complete_command, text)
+        return _COMMAND.sub(complete_command, in_shell(text))
 
     def _common_words(self, url: bool) -> Iterator[str]:
         given = {
@@ -699,6 +700,7 @@ def report_error(error: BaseException, context: Context, arguments: Sequence[str
         error.show()
         return _USAGE
     message, hint, code = _describe_error(error)
+    message = in_shell(message)
     hint = context.complete(hint)
     if context.verbose and not isinstance(error, (click.ClickException, *_ABORTED)):
         context.say("".join(traceback.format_exception(error)).rstrip(), fold=False)

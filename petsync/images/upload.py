@@ -379,7 +379,7 @@ class PictureSender:
             return self._record_unsent(entry)
         except (AuthError, UnavailableError) as error:
             if not error.may_have_happened:
-                self.stopper.stop(str(error))
+                self.stopper.stop(error.text)
                 return self._record_failed(entry, error)
             raise
         except ApiError as error:
@@ -625,7 +625,7 @@ class _Engine:
                     self._stopper.watch(group.create_task(self._worker(groups)))
             await self._recorder.flush()
         except PetsyncError as error:
-            self._stopper.stop(str(error))
+            self._stopper.stop(error.text)
 
     def _groups(self) -> Iterable[list[int]]:
         """Return the numbers of each pet's pictures, in their order."""
@@ -681,7 +681,7 @@ class _Engine:
         """Stop the run after the uploads in flight. The upload of this picture failed if it cannot
         have reached the service; otherwise its result stays unknown.
         """
-        self._stopper.stop(str(error))
+        self._stopper.stop(error.text)
         if not isinstance(error, ApiError) or error.may_have_happened:
             return
         self._in_flight.discard(number)

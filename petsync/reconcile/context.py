@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from petsync._terms import replace_terms
 from petsync.config.model import Configuration, Job
 from petsync.errors import (
     ApiError,
@@ -33,7 +34,6 @@ from petsync.plan.rounds import Counts, Difference, Round, SheetChange, Status, 
 from petsync.reconcile import state
 from petsync.reconcile.state import History, StatePaths
 from petsync.redact import Redactor
-from petsync.report.words import replace_terms
 
 __all__ = [
     "CODES",

@@ -195,7 +195,8 @@ class LogWatcher(logging.Filter):
         try:
             yield
         except BaseException as error:
-            why = in_terms_of_jobs(f"{type(error).__name__}: {error}")
+            text = error.text if isinstance(error, PetsyncError) else str(error)
+            why = in_terms_of_jobs(f"{type(error).__name__}: {text}")
             self._after(name, began, f"failed: {why}", logging.WARNING)
             raise
         else:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from petsync._display import as_html, as_text
+from petsync._terms import in_python
 from petsync.models import Account
 from petsync.plan.change import Snapshot
 from petsync.plan.differences import Differences
@@ -44,12 +45,18 @@ class _View(NamedTuple):
         from petsync.report.text import plain_text
 
         options = {} if self.rows is None else {"limit": self.rows}
-        return plain_text(self.load()(value, **options))
+        return plain_text(_in_python(self.load()(value, **options)))
 
     def html(self, value: object) -> str:
         from petsync.report.html import document_html
 
-        return document_html(self.load()(value))
+        return document_html(_in_python(self.load()(value)))
+
+
+def _in_python(document: Document) -> Document:
+    from petsync.report.document import reword
+
+    return reword(document, in_python)
 
 
 _VIEWS: dict[type[Any], _View] = {

@@ -9,8 +9,8 @@ backticks is a command or a name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -52,6 +52,7 @@ __all__ = [
     "format_more",
     "format_title",
     "order_blocks",
+    "reword",
 ]
 
 
@@ -340,6 +341,30 @@ class Document:
     blocks: Iterable[Block]
     badge: Badge | None = None
     """The status of the value."""
+
+
+@overload
+def reword(part: Document, change: Callable[[str], str]) -> Document: ...
+@overload
+def reword(part: object, change: Callable[[str], str]) -> Any: ...
+def reword(part: object, change: Callable[[str], str]) -> Any:
+    """Return the document, or a part of it, with its sentences changed. Of a record, these are the
+    message and the cure.
+    """
+    if isinstance(part, str):
+        return change(part)
+    if isinstance(part, Record):
+        return msgspec.structs.replace(part, message=change(part.message), cure=change(part.cure))
+    if isinstance(part, MappedRecords):
+        return MappedRecords(part.things, lambda thing: reword(part.make(thing), change))
+    if isinstance(part, Document):
+        return replace(part, blocks=(reword(block, change) for block in part.blocks))
+    if is_dataclass(part) and not isinstance(part, type | Badge | Column | Figures):
+        names = (each.name for each in fields(part))
+        return replace(part, **{name: reword(getattr(part, name), change) for name in names})
+    if isinstance(part, list) or type(part) is tuple:
+        return type(part)(reword(each, change) for each in part)
+    return part
 
 
 def error_alert(error: PetsyncError) -> Alert:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.cells import cell_len
 from rich.text import Text
 
+from petsync._terms import in_shell
 from petsync.report.document import (
     UNITS,
     Alert,
@@ -41,6 +42,7 @@ from petsync.report.document import (
     cell_text,
     format_more,
     format_title,
+    reword,
 )
 from petsync.report.textdiff import (
     SideBySide,
@@ -166,7 +168,10 @@ _SCREEN_LINES = 28
 
 
 def show(document: Document, console: Console) -> None:
-    """Print the document, in colour if the console has colours, in 60 to 100 columns."""
+    """Print the document for a shell, in colour if the console has colours, in 60 to 100
+    columns.
+    """
+    document = reword(document, in_shell)
     for line in document_lines(document, min(max(console.width, _NARROW), _WIDE)):
         line.rstrip()
         console.print(line, soft_wrap=True)

@@ -90,7 +90,6 @@ __all__ = [
     "plan_summary",
     "quote_text",
     "refusal_cure",
-    "replace_terms",
     "report_facts",
     "report_summary",
     "result_names",
@@ -1029,15 +1028,6 @@ def _describe_unchanged(plan: Plan) -> list[str]:
     lagging_counts = [f"{number(count)} {what}" for what, count in counts.items()]
     agreeing = plan.unchanged - len(plan.older) - len(plan.deleted_in_store)
     return [f"{number(agreeing)} in agreement", *lagging_counts, *ignored]
-
-
-def replace_terms(text: str, terms: Iterable[tuple[str, str]]) -> str:
-    """Replace commands and options in a text by the terms of another front end. `terms` are regular
-    expressions with their replacements.
-    """
-    for option, term in terms:
-        text = re.sub(option, term, text)
-    return text
 
 
 def _join(items: Iterable[str]) -> str:

@@ -22,8 +22,8 @@ import anywidget
 import ipywidgets
 import traitlets as t
 
+from petsync._terms import replace_terms
 from petsync.report import html
-from petsync.report.words import replace_terms
 from petsync.settings import Secret
 
 __all__ = [

@@ -485,7 +485,7 @@ class RunSession:
         try:
             await self.finish(stopped=report.stopped)
         except PetsyncError as error:
-            return msgspec.structs.replace(report, stopped=report.stopped or str(error))
+            return msgspec.structs.replace(report, stopped=report.stopped or error.text)
         return report
 
     async def close(self) -> None:
