@@ -1254,7 +1254,7 @@ def test_pets_that_a_run_deleted_come_back_by_an_undo(box: Sandbox, tmp_path: Pa
         run = store.apply(plan, progress=False).run_id
     first, _ = scenario.rounds()
     assert first.round.status == "refused"
-    assert f"To bring them back: `petsync undo {run}`" in first.round.hint
+    assert f"To bring them back: `petsync undo {run} --state {scenario.state} " in first.round.hint
     with ps.connect(box.url, state=scenario.state) as store:
         store.apply(store.undo(run), progress=False)
     assert scenario.rounds().exit_code == 0

@@ -78,12 +78,12 @@ def test_the_hint_is_a_command_for_the_shell(scenario: Scenario, tmp_path: Path)
     spaced = Scenario(scenario.box, tmp_path / "my files", scenario.options)
     spaced.folder.mkdir()
     missing = spaced.run()
-    assert f"`petsync export '{spaced.sheet}'`" in missing.round.hint
+    assert f"`petsync export '{spaced.sheet}' --state " in missing.round.hint
     spaced.write()
     spaced.run()
     _renamed(spaced)
     waiting = spaced.run()
-    assert f"`petsync apply '{waiting.round.waiting}'`" in waiting.round.hint
+    assert f"`petsync apply '{waiting.round.waiting}' --state " in waiting.round.hint
     (moved,) = reconcile_jobs(spaced.config(spaced.job("my job", sheet=scenario.sheet)))
     assert moved.round.status == "in-sync"
     elsewhere = spaced.job("my job", sheet=scenario.sheet, url="https://shop.example/v2")

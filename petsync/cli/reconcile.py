@@ -429,7 +429,7 @@ def reconcile_command(
     environ = HiddenEnvironment({**read_environment(context, env_file), **context.variables()})
     is_named = ctx.get_parameter_source("config") is ParameterSource.COMMANDLINE
     names = find_allowed_names(environ, env_file, is_named=is_named)
-    load = partial(_load, names=names, is_named=is_named)
+    load = partial(_load, names=names, is_named=is_named, env_file=env_file)
     if every is not None:
         return _run_forever(config, every, environ, log, load)
     with exiting_on_signal():
@@ -455,9 +455,7 @@ def reconcile_command(
 def _suggest_after_rounds(
     context: Context, rounds: Rounds, named: Sequence[Path], env_file: Path | None
 ) -> None:
-    """Suggest to make the changes of a dry run, or to run again what was stopped or failed: the
-    command in the result of a failed round knows neither another file nor `--env-file`.
-    """
+    """Suggest to make the changes of a dry run, or to run again what was stopped or failed."""
     from petsync.report.round import RETRY_STATUSES
 
     statuses = {each.round.status for each in rounds}
@@ -508,11 +506,16 @@ def _run_forever(
 
 
 def _load(
-    path: Path, environ: Mapping[str, str], *, names: Collection[str], is_named: bool
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    names: Collection[str],
+    is_named: bool,
+    env_file: Path | None,
 ) -> Configuration:
     from petsync.reconcile import load
 
-    return load(path, environ, names=names, is_named=is_named)
+    return replace(load(path, environ, names=names, is_named=is_named), env_file=env_file)
 
 
 def _show(context: Context, rounds: Rounds, limit: int | None) -> None:

@@ -830,6 +830,32 @@ class Configuration:
     """The variables that replace options at the top of the file, such as `PETSYNC_STATE`."""
     replaced_url: str = ""
     """The address at the top of the file, if PETSYNC_URL names another one, else ""."""
+    env_file: Path | None = None
+    """The file of variables that the command line names."""
+
+    def again(self, job: Job) -> tuple[str, ...]:
+        """Return the words after `petsync reconcile` that start a round of the job with the same
+        configuration from any folder.
+        """
+        words = [str(self.path)]
+        if self.env_file is not None:
+            words += ["--env-file", str(self.env_file.absolute())]
+        if "PETSYNC_STATE" in self.variables:
+            words += ["--state", str(self.state)]
+        for name, value in (("url", job.url), ("profile", job.profile)):
+            if f"PETSYNC_{name.upper()}" in self.variables and name not in job.model_fields_set:
+                words += [f"--{name}", value]
+        return tuple(words)
+
+    def common_options(self, job: Job | None, url: str) -> tuple[str, ...]:
+        """Return the options with which commands find the journal and the store of a job from any
+        folder. `url` is the store's address, or "".
+        """
+        words = ["--state", str(self.state), *(["--url", url] if url else [])]
+        if job is not None:
+            words += ["--profile", job.profile] if job.profile != "standard" else []
+            words += [word for host in job.allow_http for word in ("--allow-http", host)]
+        return tuple(words)
 
     def replaced_url_of(self, job: Job) -> str:
         """Return the address in the file that PETSYNC_URL replaces for the job, "" for none."""

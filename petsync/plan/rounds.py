@@ -165,6 +165,14 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the report, "" for none."""
     backup: str = ""
     """The path of the sheet's backup, "" for none."""
+    again: tuple[str, ...] = ()
+    """The words after `petsync reconcile` that start rounds with the same configuration: its file,
+    and the options of the command line that it depends on. Empty in older rounds.
+    """
+    common: tuple[str, ...] = ()
+    """The options with which other commands find the same journal and store. Empty in older
+    rounds.
+    """
 
     @property
     def name(self) -> str:

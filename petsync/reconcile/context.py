@@ -34,6 +34,7 @@ from petsync.plan.rounds import Counts, Difference, Round, SheetChange, Status, 
 from petsync.reconcile import state
 from petsync.reconcile.state import History, StatePaths
 from petsync.redact import Redactor
+from petsync.report.round import complete
 
 __all__ = [
     "CODES",
@@ -256,6 +257,8 @@ class RoundContext:
             replaced_url=owner.config.replaced_url_of(job),
             source=source,
             started=now.isoformat(timespec="microseconds"),
+            again=owner.config.again(job),
+            common=owner.config.common_options(job, job.url),
         )
         return cls(owner, job, round_)
 
@@ -335,8 +338,8 @@ class RoundContext:
         self.opens = tuple(
             msgspec.structs.replace(
                 each,
-                problem=in_terms_of_jobs(each.problem),
-                hint=in_terms_of_jobs(each.hint),
+                problem=complete(self.round, in_terms_of_jobs(each.problem)),
+                hint=complete(self.round, in_terms_of_jobs(each.hint)),
             )
             for each in opens
         )
@@ -352,7 +355,10 @@ class RoundContext:
             self._say(self._end(kinds))
 
     def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
-        problem, hint = (self.owner.scrub(in_terms_of_jobs(each)) for each in (problem, hint))
+        problem, hint = (
+            self.owner.scrub(complete(self.round, in_terms_of_jobs(each)))
+            for each in (problem, hint)
+        )
         self.note(status=status, exit_code=CODES[status], problem=problem, hint=hint)
 
     def _end(self, kinds: Mapping[str, int]) -> Status:

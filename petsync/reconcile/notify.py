@@ -776,12 +776,7 @@ def _command(round_: Round, job: Job | None, config: Configuration) -> str:
     if not round_.waiting:
         return ""
     url = (job.url if job is not None else "") or round_.store
-    words = ["petsync", "apply", round_.waiting, "--state", str(config.state)]
-    words += ["--url", url] if url else []
-    if job is not None:
-        words += ["--profile", job.profile] if job.profile != "standard" else []
-        words += [word for host in job.allow_http for word in ("--allow-http", host)]
-    return shlex.join(words)
+    return shlex.join(["petsync", "apply", round_.waiting, *config.common_options(job, url)])
 
 
 def _format_exact(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -26,7 +27,6 @@ from petsync.report.words import (
 from petsync.table.cells import make_visible
 
 __all__ = [
-    "COMMANDS_TITLE",
     "KIND_NAMES",
     "LEVELS",
     "MARKS",
@@ -41,6 +41,7 @@ __all__ = [
     "StatusWords",
     "by_kind",
     "commands",
+    "commands_title",
     "cure_of_kind",
     "describe_sheet_result",
     "describe_store_result",
@@ -104,7 +105,7 @@ MODE_WORDS: Mapping[Mode, str] = {
     "two-way": "two-way: the changes of both sides are merged",
     "check": "check: nothing is changed",
 }
-COMMANDS_TITLE = "Commands, to be run in the folder of petsync.toml:"
+_IN_FOLDER = "Commands, to be run in the folder of petsync.toml:"
 KIND_NAMES: Mapping[Kind, tuple[str, str]] = {
     "conflict": ("conflict", "conflicts"),
     "waiting": ("difference waiting for release", "differences waiting for release"),
@@ -453,23 +454,61 @@ def describe_written(round_report: RoundReport) -> str:
     return ", ".join(counts) or "ids of pets, in rows that had no id"
 
 
+def commands_title(round_: Round) -> str:
+    """Return the title of the round's commands. Those of an older round lack the options that are
+    needed in another folder.
+    """
+    return "Commands:" if round_.common else _IN_FOLDER
+
+
 def commands(round_: Round) -> Iterator[Command]:
-    """Yield the commands for the waiting plan, the sheet, the runs and the job."""
+    """Yield the commands for the waiting plan, the sheet, the runs and the job. They use the
+    round's configuration, journal and store from any folder.
+    """
+    for purpose, line in _iter_commands(round_):
+        yield Command(purpose, _complete_line(round_, line))
+
+
+def _iter_commands(round_: Round) -> Iterator[tuple[str, str]]:
     if round_.waiting:
-        yield Command(
-            "review the plan, and release it", f"petsync apply {_quote_argument(round_.waiting)}"
-        )
+        waiting = _quote_argument(round_.waiting)
+        yield "review the plan, and release it", f"petsync apply {waiting}"
     if round_.findings and round_.source and not is_from_query(round_):
         source = _quote_argument(round_.source)
         in_parts = is_in_parts(round_.source)
         check = f"petsync plan {source} --limit 0" if in_parts else f"petsync check {source}"
-        yield Command("every error in the sheet", check)
+        yield "every error in the sheet", check
     for run in round_.runs:
-        yield Command("what a run did", f"petsync runs {_quote_argument(run)}")
-        yield Command("undo it", f"petsync undo {_quote_argument(run)}")
+        yield "what a run did", f"petsync runs {_quote_argument(run)}"
+        yield "undo it", f"petsync undo {_quote_argument(run)}"
     if round_.status in RETRY_STATUSES:
         again = f"petsync reconcile --job {_quote_argument(round_.job)}"
-        yield Command("run the job again", f"{again} --dry-run" if round_.dry_run else again)
+        yield "run the job again", f"{again} --dry-run" if round_.dry_run else again
+
+
+_COMMAND = re.compile(r"`(petsync [a-z]+[^`]*)`")
+
+
+def complete(round_: Round, text: str) -> str:
+    """Return a message in which each command, such as `petsync undo RUN`, uses the round's
+    configuration, journal and store.
+    """
+    return _COMMAND.sub(lambda match: f"`{_complete_line(round_, match[1])}`", text)
+
+
+def _complete_line(round_: Round, line: str) -> str:
+    head, command, rest = line.partition(" reconcile")
+    if command and round_.again:
+        file, *options = round_.again
+        line = f"{head}{command} {_quote_argument(file)}{rest}"
+        return _with_options(line, options)
+    return _with_options(line, round_.common)
+
+
+def _with_options(line: str, options: Sequence[str]) -> str:
+    pairs = zip(options[::2], options[1::2], strict=True)
+    missing = [f" {name} {_quote_argument(value)}" for name, value in pairs if name not in line]
+    return line + "".join(missing)
 
 
 def _quote_argument(text: str) -> str:

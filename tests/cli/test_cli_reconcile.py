@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -62,6 +63,47 @@ def test_variables_come_from_a_file(shell: Shell, config: Path, box: Sandbox) ->
     assert done.err == f"Next: petsync reconcile --env-file {variables}\n"
     elsewhere = ("--url", "http://127.0.0.1:9/v2")
     assert shell("reconcile", "--dry-run", "--env-file", variables, *elsewhere).code == 1
+
+
+def test_commands_of_a_round_work_in_any_folder(
+    shell: Shell, config: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of a report name the configuration, the variables, the state folder and the
+    store of the round: they release its plan, undo its run and start its job in another folder.
+    """
+    jobs, variables = config.with_name("our jobs.toml"), config.with_name("our.env")
+    text = config.read_text("utf-8").replace(box.url, "${STORE}")
+    config.rename(jobs)
+    jobs.write_text(
+        f'state = "my state"\n{text}delete_missing = true\nguard = {{ max_update = 0 }}\n'
+        '[jobs.lost]\nmode = "push"\nsheet = "lost.csv"\n',
+        "utf-8",
+    )
+    variables.write_text(f"STORE={box.url}\n", "utf-8")
+    variables.chmod(0o600)
+    monkeypatch.chdir("/")
+    given = ("reconcile", jobs, "--env-file", variables)
+
+    def commands_after(job: str) -> tuple[str, list[list[str]]]:
+        (report,) = shell(*given, "--job", job, "--json").json["rounds"]
+        lines = report["commands"]
+        return report["round"]["hint"], [shlex.split(line)[1:] for line in lines]
+
+    hint, ((apply, *words),) = commands_after("catalogue")
+    assert apply == "apply"
+    assert shlex.join([apply, *words]) in hint
+    assert shell("apply", *words, "--yes").code == 0
+    assert box.pets()[0].name == "Rexi"
+    hint, ((again, *words),) = commands_after("lost")
+    assert f"lost.csv --state '{jobs.with_name('my state')}' --url {box.url}`" in hint
+    assert again == "reconcile"
+    ps.write_sheet(ps.frame_from_pets(shop()), jobs.with_name("lost.csv"), base=False)
+    done = shell(again, *words, "--json")
+    assert done.code == 0
+    shown, undo = (shlex.split(line)[1:] for line in done.json["rounds"][0]["commands"])
+    assert shell(*shown).code == 0
+    assert shell(*undo, "--yes").code == 0
+    assert box.pets()[0].name == "Rexi"
 
 
 def test_machines_get_json(shell: Shell, config: Path) -> None:

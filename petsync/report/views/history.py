@@ -35,9 +35,9 @@ from petsync.report.history import (
 )
 from petsync.report.plots import plots, status_strip
 from petsync.report.round import (
-    COMMANDS_TITLE,
     STATUS_WORDS,
     commands,
+    commands_title,
     format_open,
     format_planned,
     headline,
@@ -145,7 +145,7 @@ def _round_alert(round_: Round) -> Iterator[Block]:
         if round_.waiting and command.line.startswith("petsync apply") and command.line not in why
     ]
     if releases:
-        yield Snippets(COMMANDS_TITLE, releases)
+        yield Snippets(commands_title(round_), releases)
 
 
 def _table(things: str, rows: Iterable[Row], left_out: int) -> Table:

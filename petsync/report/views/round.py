@@ -27,7 +27,6 @@ from petsync.report.document import (
 )
 from petsync.report.plan import ROW_KINDS, of_change, of_sheet_change, plan_alerts
 from petsync.report.round import (
-    COMMANDS_TITLE,
     KIND_NAMES,
     LEVELS,
     MARKS,
@@ -35,6 +34,7 @@ from petsync.report.round import (
     Kind,
     by_kind,
     commands,
+    commands_title,
     cure_of_kind,
     describe_sheet_result,
     describe_store_result,
@@ -316,7 +316,7 @@ def _difference_row(kind: Kind, each: Difference) -> Row:
 
 def _commands(round_: Round) -> Iterator[Snippets]:
     if lines := [(command.purpose, command.line) for command in commands(round_)]:
-        yield Snippets(COMMANDS_TITLE, lines)
+        yield Snippets(commands_title(round_), lines)
 
 
 def _files(rounds: Sequence[RoundReport]) -> Iterator[Snippets]:
