@@ -29,8 +29,9 @@ if TYPE_CHECKING:
         write_results,
         write_sheet,
     )
+    from petsync.sheets.records import pets_from_frame
     from petsync.store import Store, connect, demo
-    from petsync.table.frame import frame_from_pets, pets_from_frame
+    from petsync.table.frame import frame_from_pets
 
 
 __all__ = [
@@ -104,10 +105,8 @@ _HOMES = {
         "demo",
     ),
     "petsync.differences": ("diff",),
-    "petsync.table.frame": (
-        "frame_from_pets",
-        "pets_from_frame",
-    ),
+    "petsync.sheets.records": ("pets_from_frame",),
+    "petsync.table.frame": ("frame_from_pets",),
 }
 _MODULES = {
     "auth": "petsync.client.auth",

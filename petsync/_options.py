@@ -72,13 +72,15 @@ def show_keywords(
     keywords: type,
     *values: type[msgspec.Struct],
     has_defaults: bool = True,
+    misplaced: Mapping[str, str] | None = None,
     **defaults: object,
 ) -> Callable[[F], F]:
     """Return a decorator for a function that takes the keywords of a TypedDict as `**options`.
 
     The signature and the docstring of the function then have these keywords. The defaults are the
     given ones, else those of the fields of the `values`, else False for flags and None for the
-    others. Without `has_defaults`, the docstring names none.
+    others. Without `has_defaults`, the docstring names none. `misplaced` has what to do instead, by
+    keyword of another function.
     """
     fields = {
         each.name: _find_default(each) for kind in values for each in msgspec.structs.fields(kind)
@@ -100,6 +102,7 @@ def show_keywords(
                 )
             )
         shown.__signature__ = signature.replace(parameters=parameters)
+        shown.misplaced = misplaced or {}
         text = inspect.cleandoc(function.__doc__ or "")
         lines = [_describe(each, with_default=has_defaults) for each in known]
         shown.__doc__ = "\n".join([text, "", *lines])

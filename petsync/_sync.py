@@ -11,7 +11,7 @@ import gc
 import inspect
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -336,6 +336,9 @@ def _caller(method: Callable[..., R]) -> Callable[[object, object, Any, Any], R]
         try:
             problem = _find_mismatch(signature, part, args, kwargs)
             if problem:
+                found = re.search("unexpected keyword argument '(.*)'", problem)
+                advice: Mapping[str, str] = getattr(method, "misplaced", {})
+                problem += f": {advice[found[1]]}" if found and found[1] in advice else ""
                 raise TypeError(f"{type(whole).__name__}.{method.__name__}() {problem}")
             return method(part, *args, **kwargs)
         finally:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +18,9 @@ from sheetmaking import with_whole_tags
 from shop import plan_of
 from strategies import ids, pets
 
+import petsync as ps
 from petsync.differences import diff
-from petsync.errors import SheetError
+from petsync.errors import SettingsError, SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.columns import CLEARED
@@ -593,6 +596,54 @@ def test_a_table_is_compared_and_written_like_a_data_frame(tmp_path: Path) -> No
         written = read_sheet(tmp_path / name).frame
         assert written["id"].to_list() == [1, 2]
         assert with_whole_tags(written["tags"])[0] == [Tag(None, "a")]
+
+
+def test_pets_of_any_table(tmp_path: Path) -> None:
+    """`pets_from_frame` takes a DataFrame with or without an id index, an Arrow table with names of
+    tags, and a Parquet export with the ids of tags, without losing a value.
+    """
+    pet = Pet(id=7, name="Rex", tags=(Tag(3, "shy"), Tag(None, "old")), extra={"age": 2})
+    frame = frame_from_pets([pet])
+    assert ps.pets_from_frame(frame) == ps.pets_from_frame(frame.set_index("id")) == [pet]
+    write_sheet(frame, tmp_path / "pets.parquet")
+    assert ps.pets_from_frame(Stream(pq.read_table(tmp_path / "pets.parquet"))) == [pet]
+    named = {"id": [7], "name": ["Rex"], "tags": [["shy"]], "category": [{"id": 1, "name": "Dog"}]}
+    expected = Pet(id=7, name="Rex", tags=(Tag(None, "shy"),), category=Category(1, "Dog"))
+    assert ps.pets_from_frame(Stream(pa.table(named))) == [expected]
+    plain = pd.DataFrame({**named, "category": ["Dog"]})
+    assert ps.pets_from_frame(plain)[0].tags == (Tag(None, "shy"),)
+    assert ps.pets_from_frame(pd.DataFrame()) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ([1], "a list is not a table of pets"),
+        (None, "a NoneType is not a table of pets"),
+        (pd.DataFrame({"foo": [1]}), "the DataFrame has no column of pets"),
+        (pa.table({"foo": [1]}), "the table has no column of pets"),
+        (pa.table({"id": ["x"]}), "not a table that petsync can read"),
+        (pa.table({"id": [1], "tags": ["a; b"]}), "the column tags of the table has texts"),
+        (pd.DataFrame({"photo_urls": ["a"]}), "the column photo_urls of the DataFrame has texts"),
+    ],
+)
+def test_what_is_no_table_of_pets_is_refused(table: Any, problem: str) -> None:
+    """`pets_from_frame` refuses what would give empty pets, or lose values."""
+    with pytest.raises(SheetError, match=problem) as caught:
+        ps.pets_from_frame(table)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("option", ["tab", "encoding"])
+def test_options_of_files_do_not_apply_to_tables(option: str, tmp_path: Path) -> None:
+    """`tab` and `encoding` of a DataFrame are refused, by `plan` and `why` with the way out."""
+    frame, options = pd.DataFrame({"id": [7]}), {option: "x"}
+    with pytest.raises(SettingsError, match=f"{option} cannot apply to a DataFrame"):
+        read_sheet(frame, **options)
+    with FakeService() as service, service.connect(state=tmp_path) as store:
+        for call in (lambda: store.plan(frame, **options), lambda: store.why(frame, 7, **options)):
+            with pytest.raises(TypeError, match=f"'{option}': .* store.read\\(path, {option}=…"):
+                call()
 
 
 class LazyFrame:

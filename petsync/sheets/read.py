@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
-from petsync.errors import SheetError
+from petsync.errors import SettingsError, SheetError
 from petsync.models import Tag, TagName, as_tag
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
@@ -411,6 +411,11 @@ def _read_table(table: Table, options: ReadOptions) -> Sheet:
         raise SheetError(
             "a DataFrame has no file, so corrections do not apply to it",
             hint="Change the DataFrame itself.",
+        )
+    if given := [name for name in ("tab", "encoding") if getattr(options, name)]:
+        raise SettingsError(
+            f"{' and '.join(given)} cannot apply to a DataFrame, which has no file",
+            hint="Leave the option out, or give the path of the file.",
         )
     return sheet_from_frame(
         table if isinstance(table, pd.DataFrame) else frame_of_stream(table),

@@ -6,10 +6,10 @@ import codecs
 import datetime as dt
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -21,13 +21,15 @@ import pyarrow.compute as pc
 
 from petsync._display import type_name
 from petsync.errors import SheetError
-from petsync.models import Tag
+from petsync.models import Pet, Tag
 from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
 from petsync.sheets.grid import Fault
 from petsync.sheets.headers import fold_header
-from petsync.table.arrow import ArrowStream
+from petsync.table.arrow import SCHEMA, TAG_IDS, ArrowStream, frame_from_table, table_from_frame
 from petsync.table.cells import CellError, parse_id
+from petsync.table.columns import COLUMNS
 from petsync.table.frame import list_values
+from petsync.table.frame import pets_from_frame as pets_of_frame
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -38,11 +40,15 @@ __all__ = [
     "frame_of_stream",
     "frame_of_table",
     "iter_objects",
+    "pets_from_frame",
     "read_records",
     "suggest_collect",
     "take_values",
     "with_flat_category",
 ]
+
+
+T = TypeVar("T")
 
 
 class Records(NamedTuple):
@@ -282,8 +288,64 @@ def frame_of_stream(stream: ArrowStream) -> pd.DataFrame:
     """Return a table with the Arrow PyCapsule interface as a DataFrame with the same exact values.
     Raises SheetError if it is not a table.
     """
+    return _read_stream(stream, frame_of_table)
+
+
+def pets_from_frame(frame: pd.DataFrame | ArrowStream) -> list[Pet]:
+    """Return the pets in a DataFrame, or in a table with the Arrow PyCapsule interface, such as one
+    of polars or pyarrow: one for each row. Missing columns count as empty, and a named level of the
+    index as a column. Tags are lists of Tag values or names.
+
+    Raises SheetError for another value, for a table without a column of pets, and for values of
+    another type than those of its column.
+    """
+    if isinstance(frame, pd.DataFrame):
+        named = [name for name in frame.index.names if name in COLUMNS and name not in frame]
+        frame = frame.reset_index(level=named) if named else frame
+        _check_columns("the DataFrame", frame)
+        pets = pets_of_frame(frame)
+        are_tags = all(isinstance(tag, Tag) for pet in pets for tag in pet.tags)
+        return pets if are_tags else pets_of_frame(frame_from_table(table_from_frame(frame)))
+    if not isinstance(frame, ArrowStream):
+        raise SheetError(
+            f"{type_name(frame)} is not a table of pets",
+            hint=suggest_collect(frame) or "Pass a DataFrame, or a table of polars or pyarrow.",
+        )
+    return _read_stream(frame, _pets_of_table)
+
+
+def _pets_of_table(table: pa.Table) -> list[Pet]:
+    names = {*table.column_names}
+    if {"tags", TAG_IDS} <= names:
+        # A Parquet export has the ids of the tags in a column of their own.
+        columns = {
+            name: table[name] if name in names else pa.nulls(len(table), SCHEMA.field(name).type)
+            for name in SCHEMA.names
+        }
+        return pets_of_frame(frame_from_table(pa.table(columns).cast(SCHEMA)))
+    frame = frame_of_table(table)
+    _check_columns("the table", frame)
+    return pets_of_frame(frame_from_table(table_from_frame(frame)))
+
+
+def _check_columns(what: str, frame: pd.DataFrame) -> None:
+    if len(frame) and not any(name in frame for name in COLUMNS):
+        raise SheetError(
+            f"{what} has no column of pets", hint=f"Its columns may be {', '.join(COLUMNS)}."
+        )
+    for name in ("tags", "photo_urls"):
+        if name in frame and any(isinstance(value, str) for value in list_values(frame[name])):
+            raise SheetError(
+                f"the column {name} of {what} has texts instead of lists",
+                hint="Read it as a sheet, which has lists: ps.read_sheet(…).frame.",
+            )
+
+
+def _read_stream(stream: ArrowStream, read: Callable[[pa.Table], T]) -> T:
     try:
-        return frame_of_table(pa.table(stream))
+        return read(pa.table(stream))
+    except SheetError:
+        raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SheetError(
             f"{type_name(stream)} is not a table that petsync can read: {error}",

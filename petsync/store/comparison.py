@@ -14,7 +14,7 @@ import msgspec
 import pandas as pd
 
 from petsync._files import is_in_parts
-from petsync._options import show_keywords
+from petsync._options import iter_keywords, show_keywords
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up, short_snapshot, snapshot_of
 from petsync.errors import PlanError
@@ -59,6 +59,14 @@ read; a larger one is read at the same time as all pets.
 _EVERY_PET = PlanOptions(scope="all")
 
 
+_OF_READ = {
+    each.name: f"it is for reading a file. Read the sheet first: store.read(path, {each.name}=…)"
+    for each in iter_keywords(ReadKeywords)
+    if each.name != "rules"
+}
+_OF_READ["tab"] += ". Only a workbook has worksheets, a DataFrame has none"
+
+
 @dataclass(frozen=True, slots=True)
 class SheetComparer:
     """Compares sheets with one store; `read` and `snapshot` are the store's methods, and
@@ -78,7 +86,7 @@ class SheetComparer:
         """The service's base URL."""
         return self.api.session.base_url
 
-    @show_keywords(PlanKeywords, PlanOptions)
+    @show_keywords(PlanKeywords, PlanOptions, misplaced=_OF_READ)
     async def plan(
         self,
         sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
@@ -134,7 +142,7 @@ class SheetComparer:
         )
         return decided.plan
 
-    @show_keywords(PlanKeywords, PlanOptions)
+    @show_keywords(PlanKeywords, PlanOptions, misplaced=_OF_READ)
     async def why(
         self,
         sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
