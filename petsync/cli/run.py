@@ -384,12 +384,14 @@ def conclude(
     *,
     outputs: Outputs,
     is_listed: bool = False,
+    is_again: bool = False,
 ) -> int:
     """Write the files, print the report and what to do next, and return the exit code. With
-    `is_listed`, the user has just read the plan: the report does not list its rows again.
+    `is_listed`, the user has just read the plan: the report does not list its rows again. With
+    `is_again`, only what is missing is written into the results file and the sheet.
     """
     # Write the files first, because printing fails if standard output is a closed pipe.
-    written = _write_outputs(report, sheet, page, outputs)
+    written = _write_outputs(report, sheet, page, outputs, is_again=is_again)
     code = report.exit_code or written.code
     _print(context, report, code, is_listed=is_listed)
     for line, style in written.lines:
@@ -544,7 +546,7 @@ class _Written:
 
 
 def _write_outputs(
-    report: Report, sheet: Sheet | None, page: Path | None, outputs: Outputs
+    report: Report, sheet: Sheet | None, page: Path | None, outputs: Outputs, *, is_again: bool
 ) -> _Written:
     """Write the requested files; return messages and the exit code. The run itself has ended."""
     written = _Written()
@@ -554,7 +556,7 @@ def _write_outputs(
         message = f"no results and no ids were written: {error.message}"
         written.add_error(PetsyncError(message, hint=error.hint))
     else:
-        _write_requested(report, sheet, outputs, request, written)
+        _write_requested(report, sheet, outputs, request, written, is_again=is_again)
     if page is not None:
         _write(written, f"The report is in {page}.", lambda: save_report(report, page))
     return written
@@ -566,8 +568,12 @@ def _write_requested(
     outputs: Outputs,
     request: OutputRequest,
     written: _Written,
+    *,
+    is_again: bool,
 ) -> None:
-    """Write the results file, and what the request says into the sheet; add messages."""
+    """Write the results file, and what the request says into the sheet; add messages. With
+    `is_again`, write only what is missing.
+    """
     from petsync.store.runs import default_results_path
 
     in_parts = is_in_parts(report.plan.source)
@@ -577,14 +583,17 @@ def _write_requested(
     results = Path(request.results) if request.results else None
     if results is None and sheet is not None and report.plan.changes:
         results = None if request.into_sheet == "results" else default_results_path(sheet)
-    if results is not None:
+    if is_again and outputs.are_in_results(report):
+        written.add(f"The outcome of each row is in {_shorten_path(Path(request.written))}.")
+    elif results is not None:
         is_named = bool(request.results)
         _write_results(report, sheet, results, outputs, written, is_named=is_named)
     elif in_parts:
         written.add("No results file is written for a folder: --report lists the outcomes.")
     elif sheet is None and not report.plan.undoes:
         written.add("No results file was written: the sheet is missing or was changed.")
-    if request.into_sheet and not report.plan.undoes:
+    is_written = is_again and outputs.are_in_sheet(report)
+    if request.into_sheet and not report.plan.undoes and not is_written:
         _write_into_sheet(report, sheet, request.into_sheet, outputs, written)
 
 
@@ -798,7 +807,8 @@ def resume_command(
     default is the newest run that is not complete. petsync determines the outcome of each request
     that was under way when the run ended, then sends the remaining changes without asking. No
     change is made twice. The report covers the whole run. An option that you do not give has the
-    value that it had in the run.
+    value that it had in the run. If the run is complete, petsync sends nothing, and writes only
+    the files that are missing.
 
     Exit codes: 0, 1 if all was sent but a file could not be written, 3 if rows failed, 4 if a
     sentinel has changed, 5 for conflicts, 6 if a run uses this store, 7 if stopped again.
@@ -816,18 +826,22 @@ def resume_command(
                 outputs = build_outputs(store)
                 sheet = None if plan.undoes else outputs.sheet(plan, statuses)
             if results is not None:
+                named = str(results.absolute())
                 request = outputs.read_request(plan)
-                outputs.remember(plan, replace(request, results=str(results.absolute())))
+                outputs.remember(plan, replace(request, results=named, in_results=""))
             if is_resumable(past):
                 found = store.look_up([pet.id for pet in plan.sentinels if pet.id is not None])
                 now = {i: each for i, each in found.items() if not isinstance(each, FailedLookup)}
                 refuse_drifted(plan, now)
-            total = len(plan.changes)
-            context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
+            total, is_complete = len(plan.changes), not is_resumable(past)
+            if is_complete:
+                context.say(f"Run {run} on {store.url} is complete: nothing is left to send.")
+            else:
+                context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
             report, error = run_with_progress(
                 context, store, total, partial(store.resume, run, **pacing), text="Resuming"
             )
-        return conclude(context, report, error, sheet, page, outputs=outputs)
+        return conclude(context, report, error, sheet, page, outputs=outputs, is_again=is_complete)
 
 
 # `petsync undo`: show the undo of a run, ask, and apply it.

@@ -426,6 +426,12 @@ class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The sheet's SHA-256 after the run wrote into it, "" before."""
     intended: str = ""
     """The SHA-256 of the sheet after an intended write, which may not have happened."""
+    in_sheet: str = ""
+    """The SHA-256 of the outcomes that were written into the sheet, "" before."""
+    in_results: str = ""
+    """The SHA-256 of the outcomes in the results file, "" before."""
+    written: str = ""
+    """The path of the results file that was written last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +442,7 @@ class Outputs:
 
     history: History
 
-    def remember(self, plan: Plan, request: OutputRequest) -> None:
+    def remember(self, plan: Plan, request: OutputRequest, *, timeout: float = 30.0) -> None:
         """Record what the plan's run must write, in place of an earlier record; the record is on
         disk when this returns.
 
@@ -444,12 +450,23 @@ class Outputs:
         """
         if request != self.read_request(plan):
             text = msgspec.json.encode(request).decode()
-            self.history.set_note(_plan_note_name(plan), text)
+            self.history.set_note(_plan_note_name(plan), text, timeout=timeout)
 
     def read_request(self, plan: Plan) -> OutputRequest:
         """Return what was recorded with `remember`, by default an empty request."""
         text = self.history.journal.note(_plan_note_name(plan))
         return msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
+
+    def are_in_sheet(self, report: Report) -> bool:
+        """Return true if the outcomes were written into the sheet, which may have been edited
+        since.
+        """
+        return self.read_request(report.plan).in_sheet == _digest_outcomes(report)
+
+    def are_in_results(self, report: Report) -> bool:
+        """Return true if a results file has the outcomes."""
+        request = self.read_request(report.plan)
+        return request.in_results == _digest_outcomes(report) and Path(request.written).is_file()
 
     def sheet(self, plan: Plan, statuses: tuple[str, ...]) -> Sheet | None:
         """Return the plan's sheet if nothing but the plan's run has changed it; else None."""
@@ -497,7 +514,10 @@ class Outputs:
         # The sheet is written: without this record, `intended` has the same digest.
         with suppress(PetsyncError):
             digest = _compute_digest(Path(sheet.source))
-            self.remember(plan, msgspec.structs.replace(request, digest=digest, intended=""))
+            request = msgspec.structs.replace(
+                request, digest=digest, intended="", in_sheet=_digest_outcomes(report)
+            )
+            self.remember(plan, request)
         return backup
 
     def write_results(
@@ -521,6 +541,12 @@ class Outputs:
             self.history.set_note(
                 _results_note_name(path), _compute_digest(path), timeout=_NOTE_TIMEOUT_S
             )
+            request = msgspec.structs.replace(
+                self.read_request(report.plan),
+                in_results=_digest_outcomes(report),
+                written=str(path.absolute()),
+            )
+            self.remember(report.plan, request, timeout=_NOTE_TIMEOUT_S)
         return backup
 
 
@@ -569,6 +595,11 @@ def _report_for_sheet(report: Report, sheet: Sheet) -> Report:
         return report
     plan = msgspec.structs.replace(report.plan, source_digest=sheet.digest)
     return msgspec.structs.replace(report, plan=plan)
+
+
+def _digest_outcomes(report: Report) -> str:
+    outcomes = sorted((each.number, each.outcome, each.assigned_id or 0) for each in report.results)
+    return hashlib.sha256(msgspec.json.encode(outcomes)).hexdigest()
 
 
 def _compute_digest(path: Path) -> str:

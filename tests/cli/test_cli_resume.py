@@ -157,6 +157,34 @@ def _start_slow_apply(box: Sandbox) -> Any:
     return running
 
 
+def test_a_complete_run_writes_only_what_is_missing(shell: Shell, shop: Sandbox) -> None:
+    """A resume of a complete run sends nothing and makes no backup. It writes the results file if
+    it is missing, or another one if it is named, also after the sheet was edited.
+    """
+    shop.reset([])
+    to = ("--url", shop.url)
+    Path("pets.csv").write_text("name,status\nRex,sold\n", "utf-8")
+    assert shell("apply", "pets.csv", *to, "--yes", "--write-ids").code == 0
+    written, sent = set(Path().iterdir()), shop.requests.total()
+    content = Path("pets.csv").read_bytes()
+    again = shell("resume", "last", *to)
+    assert again.code == 0
+    assert "is complete: nothing is left to send" in " ".join(again.err.split())
+    assert "backup" not in again.err
+    assert (set(Path().iterdir()), Path("pets.csv").read_bytes()) == (written, content)
+    assert shop.requests["addPet"] == 1
+    assert shop.requests.total() <= sent + 3
+    Path("pets.results.csv").unlink()
+    assert shell("resume", "last", *to).code == 0
+    assert set(Path().iterdir()) == written
+    assert shell("resume", "last", *to, "--results", "mine.csv").code == 0
+    assert set(Path().iterdir()) == {*written, Path("mine.csv")}
+    Path("pets.csv").write_bytes(content + b"9,Bo,sold\r\n")
+    edited = shell("resume", "last", *to)
+    assert (edited.code, "error" in edited.err) == (0, False)
+    assert set(Path().iterdir()) == {*written, Path("mine.csv")}
+
+
 def test_only_runs_of_this_store_are_resumed(shell: Shell, shop: Sandbox) -> None:
     """A run on another store is not resumed; the error names its store."""
     with _start_apply(shop) as running:
