@@ -479,11 +479,12 @@ def test_a_push_names_the_changes_in_the_store_that_it_writes_over(scenario: Sce
     scenario.box.remove(3)
     for dry_run in (True, False):
         report = scenario.run(dry_run=dry_run)
-        (over,) = (each for each in report.open if "is replaced with" in each.problem)
+        be = "is" if dry_run else "was"
+        (over,) = (each for each in report.open if f" {be} replaced with" in each.problem)
         assert (over.kind, over.pet_id, over.row, over.fields) == ("note", 2, 3, ("name",))
         old = repr(PETS[1].name)
-        assert f"the store's 'elsewhere' is replaced with the sheet's {old}" in over.problem
-        (again,) = (each for each in report.open if "added again" in each.problem)
+        assert f"the store's 'elsewhere' {be} replaced with the sheet's {old}" in over.problem
+        (again,) = (each for each in report.open if f"{be} added again" in each.problem)
         assert (again.kind, again.pet_id) == ("note", 3)
     assert scenario.store_pets() == scenario.sheet_pets()
     page = Path(report.round.report)
@@ -494,6 +495,26 @@ def test_a_push_names_the_changes_in_the_store_that_it_writes_over(scenario: Sce
     ):
         assert "elsewhere" in text
     assert not scenario.run().open
+
+
+@pytest.mark.parametrize(
+    ("only", "text"),
+    [
+        ("updatePetWithForm", "the store's 'elsewhere' was not replaced with"),
+        ("addPet", "was not added again"),
+    ],
+)
+def test_a_note_says_what_became_of_a_change(scenario: Scenario, only: str, text: str) -> None:
+    """A round whose change fails does not say that it replaced the store's values."""
+    scenario.run()
+    scenario.box.put(changed(PETS, 2, name="elsewhere")[1])
+    scenario.box.remove(3)
+    scenario.box.break_with(f"portal=1,only={only}")
+    report = scenario.run()
+    scenario.box.break_with(None)
+    problems = [each.problem for each in report.open if each.kind == "note"]
+    assert [text in each for each in problems].count(True) == 1
+    assert sum(" was " in each and "was not" not in each for each in problems) == 1
 
 
 def test_a_push_names_the_undo_whose_changes_it_makes_again(scenario: Scenario) -> None:

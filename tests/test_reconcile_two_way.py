@@ -77,7 +77,7 @@ def test_a_job_may_say_who_wins(scenario: Scenario, winner: str, name: str) -> N
     scenario.write(changed(PETS, 1, name="Rex"))
     scenario.box.put(changed(PETS, 1, name="Rey")[0])
     report = scenario.run(on_conflict=winner)
-    notes = ["'Rey' is replaced with the sheet's 'Rex'" in each.problem for each in report.open]
+    notes = ["'Rey' was replaced with the sheet's 'Rex'" in each.problem for each in report.open]
     assert (report.round.status, notes) == ("done", [True] if winner == "sheet" else [])
     assert scenario.sheet_pets()[1].name == scenario.store_pets()[1].name == name
 

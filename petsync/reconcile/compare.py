@@ -150,21 +150,65 @@ _OVERWRITING: frozenset[FieldRule] = frozenset({"differs", "clash-sheet", "owner
 """The rules of a field in which the sheet's value replaces a change of the store."""
 
 
-def note_overwrites(decided: Decided, base: Base | None) -> Iterator[Difference]:
-    """Yield a note on each pet of the plan whose changes in the store since `base` are written
-    over, with the values of both sides, and on each pet that was deleted there and is added again.
-    An undo is no such change.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwrite:
+    """A change of a plan that writes over a change in the store.
+
+    `number` is its position in the plan, `old` the pet on which both sides last agreed. `sides` are
+    the fields that are written over, each with the texts of the store, of the sheet, and of `old`.
+    """
+
+    number: int
+    change: Add | Update
+    old: Pet
+    sides: tuple[tuple[Unit, str, str, str], ...] = ()
+
+    def note(self, report: Report | None = None, *, is_planned: bool = True) -> Difference:
+        """Return the note on this change: as it is planned or, unless `is_planned`, on what became
+        of it in the run of the report, or without a run.
+        """
+        results = () if report is None else report.results
+        result = next((each for each in results if each.number == self.number), None)
+        is_done = result is not None and result.is_in_store
+        is_unknown = result is not None and result.outcome == "unknown"
+        be = "is" if is_planned else "was" if is_done else "was not"
+        be = "may have been" if is_unknown and not is_planned else be
+        if isinstance(self.change, Add):
+            problem = f"was deleted in the store since both sides last agreed, and {be} added again"
+            hint = "To delete the pet, remove its row too."
+        else:
+            problem = "; ".join(
+                f"{unit}: the store's {store!r} {be} replaced with the sheet's {sheet!r} "
+                f"({before!r} in both before)"
+                for unit, store, sheet, before in self.sides
+            )
+            hint = "To keep the store's value, write it into the sheet."
+        units = [unit for unit, *_ in self.sides]
+        return Difference(
+            kind="note",
+            problem=problem,
+            pet_id=self.change.pet_id,
+            name=self.old.name or "",
+            row=self.change.row,
+            address=self.change.source,
+            fields=tuple(c for u in units for c in COLUMNS_OF[u] if c in self.change.fields),
+            hint=hint,
+        )
+
+
+def find_overwrites(decided: Decided, base: Base | None) -> Iterator[Overwrite]:
+    """Yield the updates of the plan that write over changes made in the store since `base`, and the
+    adds of pets that were deleted there. An undo is no such change.
     """
     changes = [each for each in decided.plan.changes if each.pet_id is not None]
     agreed = {} if base is None else {pet.id: pet for pet in pets_of(_ids(changes), base.rows)}
     rows = decided.rows
-    for change in changes:
-        old, fields = agreed.get(change.pet_id), tuple[Column, ...]()
+    for number, change in enumerate(decided.plan.changes):
+        old = agreed.get(change.pet_id)
         if old is None or old == Pet(id=change.pet_id) or change.row in rows.remarks.repeated:
             continue
         if isinstance(change, Add):
-            problem = "was deleted in the store since both sides last agreed, and is added again"
-            hint = "To delete the pet, remove its row too."
+            yield Overwrite(number=number, change=change, old=old)
         elif isinstance(change, Update):
             rules = rows.judged_rules(change.row or 0)
             units = [
@@ -174,39 +218,29 @@ def note_overwrites(decided: Decided, base: Base | None) -> Iterator[Difference]
                 and changed_columns(old, change.before, unit)
                 and rows.judge.find_undo(unit, change.before, old) is None
             ]
-            fields = tuple(c for u in units for c in COLUMNS_OF[u] if c in change.fields)
-            sides = (
-                (u, *(unit_text(pet, u, cell) for pet in (change.before, change.after, old)))
-                for u in units
+            sides = tuple(
+                (
+                    unit,
+                    unit_text(change.before, unit, cell),
+                    unit_text(change.after, unit, cell),
+                    unit_text(old, unit, cell),
+                )
+                for unit in units
             )
-            hint = "To keep the store's value, write it into the sheet."
-            problem = "; ".join(
-                f"{unit}: the store's {store!r} is replaced with the sheet's {sheet!r} "
-                f"({before!r} in both before)"
-                for unit, store, sheet, before in sides
-            )
-        if fields or isinstance(change, Add):
-            yield Difference(
-                kind="note",
-                problem=problem,
-                pet_id=change.pet_id,
-                name=old.name or "",
-                row=change.row,
-                address=change.source,
-                fields=fields,
-                hint=hint,
-            )
+            if any(c in change.fields for u in units for c in COLUMNS_OF[u]):
+                yield Overwrite(number=number, change=change, old=old, sides=sides)
 
 
 def _ids(changes: Sequence[Change]) -> list[int]:
     return [each.pet_id for each in changes if each.pet_id is not None]
 
 
-def _with_overwrites(decided: Decided, overwrites: Sequence[Difference]) -> Decided:
+def _with_overwrites(decided: Decided, overwrites: Sequence[Overwrite]) -> Decided:
     """Return the decisions; their plan, which a person may release later, has the notes too."""
     if not overwrites:
         return decided
-    texts = [f"pet {each.pet_id} ({each.address}): {each.problem}" for each in overwrites]
+    notes = [each.note() for each in overwrites]
+    texts = [f"pet {each.pet_id} ({each.address}): {each.problem}" for each in notes]
     note = f"Changes in the store are written over: {first_items(texts)}."
     plan = msgspec.structs.replace(decided.plan, notes=(*decided.plan.notes, note))
     return replace(decided, plan=plan)
@@ -294,8 +328,8 @@ class Comparison:
     """By pet id: the runs' records of rows without an id whose pet is certain."""
     unwritten_units: frozenset[Unit] = frozenset()
     """The fields that are not written into the sheet, because of their owner."""
-    overwrites: tuple[Difference, ...] = ()
-    """The notes on the changes of the store that the plan writes over."""
+    overwrites: tuple[Overwrite, ...] = ()
+    """The changes of the plan that write over changes of the store."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
     """Addresses of rows for which it is unknown whether a run added the pet, by the normalized name
     that the pet had in the run.
@@ -471,9 +505,9 @@ class Comparer:
             profile=self.store.api.aio.session.profile,
             created=created,
         )
-        overwrites: tuple[Difference, ...] = ()
+        overwrites: tuple[Overwrite, ...] = ()
         if self.job.mode in ("push", "two-way"):
-            overwrites = (*note_overwrites(decided, own),)
+            overwrites = (*find_overwrites(decided, own),)
             decided = _with_overwrites(decided, overwrites)
         plan = decided.plan
         pet_ids = {**remembered, **plan.recognised}

@@ -493,7 +493,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             start = replace(start, notes=(*start.copy_notes, *start.notes))
         if context.job.mode in ("push", "two-way"):
             notes = (*note_copies(comparison.plan), *note_undos(comparison, start.notes))
-            notes = (*comparison.overwrites, *notes)
+            notes = (*(each.note() for each in comparison.overwrites), *notes)
             start = replace(start, notes=(*start.notes, *notes))
     with context.step("guard"):
         if is_held(context, comparer, comparison, start) or context.owner.dry_run:
@@ -518,6 +518,8 @@ class _Execution:
         self.files = SheetFiles.of(context)
         self.base = start.base
         self.sheet = comparison.sheet
+        self.overwrites = {each.note(): each for each in comparison.overwrites}
+        """The changes that write over changes of the store, by their notes."""
         self.stuck: tuple[Obstacle, ...] = ()
         self.notes: tuple[Difference, ...] = ()
 
@@ -682,11 +684,17 @@ class _Execution:
         undone, digest = self.start.undone, self.comparison.sheet.digest
         self.files.versions.undo(undone, digest, self.context.read_at)
 
-    def _note_open(self, comparison: Comparison, **more: Any) -> None:
+    def _note_open(self, comparison: Comparison, *, report: Report | None, **more: Any) -> None:
         opens = Differences(
-            self.context.job, comparison, is_first=self.comparer.is_first, **more
+            self.context.job, comparison, is_first=self.comparer.is_first, report=report, **more
         ).all()
-        self.context.note_open((*self.start.notes, *self.notes, *opens))
+        notes = (
+            self.overwrites[each].note(report, is_planned=False)
+            if each in self.overwrites
+            else each
+            for each in self.start.notes
+        )
+        self.context.note_open((*notes, *self.notes, *opens))
 
 
 def _make(context: RoundContext, comparer: Comparer) -> None:
