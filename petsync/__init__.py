@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from petsync.profile import LIVE, STANDARD, ServiceProfile
     from petsync.rehearsal import rehearse
     from petsync.samples import sample_data
+    from petsync.scale.check import check_sheet
     from petsync.sheets import (
         annotate_sheet,
         read_sheet,
@@ -47,6 +48,7 @@ __all__ = [
     "Tag",
     "annotate_sheet",
     "auth",
+    "check_sheet",
     "connect",
     "demo",
     "diff",
@@ -105,6 +107,7 @@ _HOMES = {
         "demo",
     ),
     "petsync.differences": ("diff",),
+    "petsync.scale.check": ("check_sheet",),
     "petsync.sheets.records": ("pets_from_frame",),
     "petsync.table.frame": ("frame_from_pets",),
 }

@@ -36,6 +36,32 @@ RULES: Any = [
 ]
 
 
+def test_one_call_checks_a_file_a_table_and_a_folder(tmp_path: Path) -> None:
+    """`ps.check_sheet` returns the findings of a file and of a table as `read_sheet` has them, and
+    those of a folder or a pattern with the name of the file; `read_sheet` and `store.read` name it.
+    """
+    rows = pd.DataFrame({"id": ["1", "x"], "name": ["Rex", "Mia"], "status": ["bad", "sold"]})
+    for name in ("a.csv", "b.csv"):
+        rows.to_csv(tmp_path / name, index=False)
+    one = ps.check_sheet(tmp_path / "a.csv")
+    assert one.equals(ps.read_sheet(tmp_path / "a.csv").findings)
+    assert ps.check_sheet(rows).equals(ps.read_sheet(rows).findings)
+    every = ps.check_sheet(tmp_path, statuses=["bad", "sold"])
+    assert every.address.str.startswith(("a.csv, line ", "b.csv, line ")).all()
+    assert set(every.rule) == {"duplicate-row", "id-not-a-number"}
+    assert ps.check_sheet(tmp_path / "*.csv", statuses=["bad", "sold"]).equals(every)
+    for path in (tmp_path, tmp_path / "*.csv"):
+        with pytest.raises(SheetError, match="a folder or a pattern") as caught:
+            ps.read_sheet(path)
+        assert "ps.check_sheet(path)" in caught.value.hint
+        with pytest.raises(SettingsError, match="tab cannot apply to"):
+            ps.check_sheet(path, tab="Pets")
+    with FakeService() as service, service.connect(state=tmp_path / "state") as store:
+        with pytest.raises(SheetError) as caught:
+            store.read(tmp_path)
+        assert "ps.check_sheet(path)" in caught.value.hint
+
+
 def random_rows(chance: random.Random, size: int) -> pd.DataFrame:
     """Return rows in which ids, names and whole rows are repeated, and cells have mistakes."""
     rows: list[dict[str, str]] = []

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,19 +16,22 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._files import is_in_parts
+from petsync._options import reject_unknown, show_keywords
 from petsync.errors import SettingsError
 from petsync.scale.parts import PartFolder, PartWriter, read_part
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.scale.sheets import FileRows, OddCells, Rest, SheetFiles, find_exported, read_status
-from petsync.sheets.files import changed_error
+from petsync.sheets.files import changed_error, no_address
+from petsync.sheets.read import Table, read_file
 from petsync.sheets.validate.own import Observed
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
-from petsync.table.options import ReadOptions
+from petsync.table.options import ReadOptions, SheetKeywords
 from petsync.table.rules import RuleResult
-from petsync.table.sheet import FILE_ROWS, Sheet
+from petsync.table.sheet import FILE_ROWS, Findings, Sheet
 
-__all__ = ["check_files"]
+__all__ = ["check_files", "check_sheet"]
 
 _Mask = npt.NDArray[np.bool_]
 _PARTS = 64
@@ -36,6 +40,29 @@ _KEYS = pa.schema([(KEY, pa.int64()), (ORDER, pa.int64()), (_IS_NEW, pa.bool_())
 """A hash of what rows have in common, the row's ORDER, and whether the row concerns the others."""
 _ID_SEED, _TEXT_SEED, _FIRST_RULE_SEED = 1, 2, 3
 _FACTOR = np.uint64(0xD1B54A32D192ED03)
+
+
+@show_keywords(SheetKeywords, ReadOptions)
+def check_sheet(path: str | Path | Table, **options: Unpack[SheetKeywords]) -> Findings:
+    """Return the findings of a sheet, as `petsync check` lists them: of a file or a table, as
+    `read_sheet` reads it, or of all files of a folder (`"big"`), of a pattern (`"new/*.csv"`) or in
+    a large Parquet file.
+
+    The files of a folder or a pattern are Parquet, CSV or JSON Lines. They are checked in parts, so
+    they need not fit into memory. Raises the errors of `read_sheet`, and SettingsError for options
+    and rules that cannot apply to several files.
+    """
+    reject_unknown(options, "check_sheet", SheetKeywords)
+    read_options = ReadOptions.of(options)
+    if not isinstance(path, str | Path) or not is_in_parts(path):
+        return read_file(path, read_options).findings
+    no_address(path)
+    if given := [name for name in ("tab", "corrections") if options.get(name)]:
+        raise SettingsError(
+            f"{' and '.join(given)} cannot apply to {path}, which is checked in parts",
+            hint="Leave the option out, or give the path of one file.",
+        )
+    return check_files(path, read_options).findings
 
 
 def check_files(path: str | Path, options: ReadOptions) -> Sheet:

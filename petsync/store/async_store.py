@@ -360,7 +360,8 @@ class AsyncStore:
             raise SheetError(
                 f"{sheet} is a folder, a pattern or a large Parquet file: it is only read to "
                 "compare it",
-                hint="Use plan(), or read the files with pandas, and use the DataFrame.",
+                hint="Check it: ps.check_sheet(path). Plan it: plan(path). Or read the files with "
+                "pandas, and use the DataFrame.",
             )
         read = _read(sheet, self._read_options(options))
         base = base_of_frame(sheet) if isinstance(sheet, pd.DataFrame) else None
