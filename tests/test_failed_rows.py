@@ -3,6 +3,7 @@
 import csv
 import os
 import random
+import shlex
 
 import httpx
 import openpyxl
@@ -10,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import petsync as ps
+from petsync._terms import in_shell
 from petsync.client.retry import RetryPolicy
 from petsync.errors import GuardError, PlanError, SheetError
 from petsync.models import Category, Pet, Tag
@@ -421,8 +423,12 @@ def test_what_cannot_become_a_workbook_says_why(shop):
     with pytest.raises(SheetError, match=r"ends in \.xlsx"):
         shop.store.failed_rows(report.run_id, shop.folder / "failed.csv")
     _replace_text(path, "solld", "sold")
-    with pytest.raises(PlanError, match="was changed since run"):
+    with pytest.raises(PlanError, match="was changed since run") as refused:
         shop.store.failed_rows(report.run_id, shop.folder / "failed.xlsx")
+    command = in_shell(refused.value.hint).split("`")[1]
+    assert shlex.split(command) == ["petsync", "plan", str(path), "--sheet", "Pets"]
+    plan = eval(str(refused.value).split("`")[1], {"store": shop.store})
+    assert (plan.source, plan.tab, plan.in_sync) == (str(path), "Pets", False)
     frame = ps.frame_from_pets([pet(1, "Rex", status="solld"), pet(2, "Mia", status="sold")])
     of_frame = shop.store.apply(shop.store.plan(frame, **NO_LIMITS))
     with pytest.raises(PlanError, match="was of a DataFrame") as refused:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from petsync._display import quote
 from petsync._files import is_in_parts
 from petsync.errors import PlanError
 from petsync.plan.change import Conflict
@@ -19,6 +20,18 @@ from petsync.store.runs import Outputs
 from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = ["save_failed_rows"]
+
+
+def _name_plan(plan: Plan) -> str:
+    """Return the command, and the call in Python, that plan the sheet of a plan again."""
+    words: list[object] = ["petsync", "plan", Path(plan.source)]
+    words += ["--sheet", plan.tab] if plan.tab else []
+    words += [word for pair in plan.columns.items() for word in ("--column", "=".join(pair))]
+    words += ["--encoding", plan.encoding] if plan.encoding else []
+    given = {"tab": plan.tab, "mapping": dict(plan.columns), "encoding": plan.encoding}
+    options = "".join(f", {name}={value!r}" for name, value in given.items() if value)
+    sheet = f"store.read({plan.source!r}{options})" if options else repr(plan.source)
+    return f"`{' '.join(map(quote, words))}`, in Python `store.plan({sheet})`"
 
 
 def save_failed_rows(
@@ -54,8 +67,8 @@ def save_failed_rows(
     if found is None:
         raise PlanError(
             f"{plan.source} is missing, or was changed since run {report.run_id}",
-            hint="Restore the file, or plan the sheet as it is now: the plan has what is still to "
-            "be done.",
+            hint=f"Restore the file. Or plan the sheet as it is now ({_name_plan(plan)}): the plan "
+            "has what is still to be done.",
         )
     sheet, report = found
     return write_failed_rows(sheet, report, path, _advice_of(report, sheet), statuses=statuses)
