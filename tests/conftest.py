@@ -203,6 +203,19 @@ def _user_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(Path(_USERS.name, str(next(_NUMBERS)))))
 
 
+@pytest.fixture
+def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export and compare folders in 8 parts by default instead of 64: tests have few pets, and each
+    part takes as long as all of them.
+    """
+    from petsync.store import folders
+    from petsync.store.async_store import AsyncStore
+
+    monkeypatch.setattr(folders, "PARTS", 8)
+    for method in (AsyncStore.export_to, AsyncStore.snapshot_to):
+        monkeypatch.setitem(method.__kwdefaults__, "partitions", 8)
+
+
 @pytest.fixture(scope="session")
 def nursery() -> Nursery:
     """Return the starter of commands as separate processes, which leaves none running."""

@@ -158,6 +158,7 @@ def test_a_list_of_pets_in_json_is_a_sheet(store: Store, tmp_path: Path) -> None
     assert _pets(rehearsal.after)[1].name == "Max"
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_a_folder_and_its_saved_plan(store: Store, box: Sandbox, tmp_path: Path) -> None:
     """A folder of files is rehearsed like its plan in Parquet, without a second plan."""
     folder, file = tmp_path / "big", tmp_path / "plan.parquet"

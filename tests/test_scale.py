@@ -41,7 +41,7 @@ from petsync.store import folders
 from petsync.table.arrow import SCHEMA
 from petsync.table.sheet import FILE_ROWS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_parts")]
 
 NAMES = ["Rex", "Tom", "Ada", "Zoë", "Bella", "Max", "Luna", "Rocky", "Milo", "Ida", "Ben", "Mia"]
 TAGS = [ps.Tag(n, name) for n, name in enumerate(["shy", "calm", "old", "new", "loud"], 1)]
@@ -192,7 +192,7 @@ def test_the_plan_of_parts_is_that_of_the_whole(
     """
     chance = random.Random(f"{seed} {share}" if share < 1 else seed)
     pets = catalogue(chance, 300, odd=0.02)
-    has_base, parts = seed % 2 == 0, [1, 2, 7, 64][seed % 4]
+    has_base, parts = seed % 2 == 0, [1, 2, 7, 16][seed % 4]
     folder = tmp_path / "pets"
     with changed_store(chance, pets, folder, parts if has_base else 0) as (store, exported):
         frame = edited(chance, exported.frame)
@@ -384,7 +384,7 @@ def test_the_plan_of_csv_files_is_that_of_one_file(
     """
     chance = random.Random(seed)
     pets = catalogue(chance, 300)
-    has_base, parts = seed % 2 == 0, [1, 2, 7, 64][seed % 4]
+    has_base, parts = seed % 2 == 0, [1, 2, 7, 16][seed % 4]
     encoding, delimiter = ["utf-8", "utf-8-sig", "utf-16", "utf-8"][seed % 4], ",;\t|"[seed % 3]
     with (
         Sandbox(pets=pets) as box,
@@ -707,7 +707,7 @@ def test_the_number_of_parts_changes_nothing(
         exported = store.snapshot()
         frame = edited(chance, exported.frame)
         plans = []
-        for parts in (1, 2, 7, 64):
+        for parts in (1, 2, 7, 16):
             folder = tmp_path / str(parts)
             store.export_to(folder, partitions=parts)
             for path in folder.glob("*.parquet"):
@@ -716,7 +716,7 @@ def test_the_number_of_parts_changes_nothing(
             for number in range(7):
                 write_parts(frame[own == number], folder, 1)
                 (folder / "00.parquet").rename(folder / f"part-{number}.parquet")
-            executor = processes if parts in (2, 64) else threads
+            executor = processes if parts in (2, 16) else threads
             plans.append(store.plan(folder, executor=executor, delete_missing=seed % 2 == 0))
         sheet = sheet_from_frame(read_parts(folder), **numbered(folder))
         whole = store.plan(replace(sheet, base=exported.as_base()), delete_missing=seed % 2 == 0)

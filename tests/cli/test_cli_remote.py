@@ -37,7 +37,7 @@ from petsync.sandbox import Sandbox
 from petsync.settings import checked_address
 from petsync.sheets.sidecar import sidecar_path
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_parts")]
 
 
 @pytest.fixture

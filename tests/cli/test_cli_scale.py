@@ -27,7 +27,7 @@ from petsync.scale.executors import LocalProcesses, Workers
 from petsync.scale.parts import BASE_FOLDER, PartFolder
 from petsync.sheets.sidecar import sidecar_path
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_parts")]
 
 SUPPORT = Path(__file__).parents[1] / "support"
 
