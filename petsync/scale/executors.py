@@ -110,6 +110,11 @@ class Workers:
         if self._own is not None:
             self._own.shutdown(cancel_futures=True)
 
+    @property
+    def are_others(self) -> bool:
+        """Whether other processes or threads compute the parts."""
+        return self._executor is not None or not self._is_small
+
     def run(
         self, function: Callable[[T], R], parts: Sequence[T], *, groups: int | None = None
     ) -> Iterator[R]:

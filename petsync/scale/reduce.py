@@ -192,6 +192,8 @@ def reduce_part(files: PartFiles) -> Reduced:
     rows = files.read_sheet()
     pets = read_part(*files.store)
     base = files.read_base(pets)
+    if not (len(rows) or len(pets) or len(base)):
+        return Reduced(rows=rows, pets=pets, base=base)
     places = _positions(rows[KEY].to_numpy(), pets["id"].to_numpy())
     agrees = _find_agreeing(rows, pets, places, files)
     found, unlisted = _find_faulty(rows, pets, places, agrees, files)

@@ -128,7 +128,8 @@ class FolderComparer:
             number = _find_number(path, exported, store)
             folder = Path(temporary)
             (folder / "sheet").mkdir()
-            tasks = files.tasks(_GROUPS, folder / "sheet", number, _MOST_WARNINGS)
+            groups = _GROUPS if workers.are_others else 1
+            tasks = files.tasks(groups, folder / "sheet", number, _MOST_WARNINGS)
             now, split = await _both(
                 self._take_snapshot(store, statuses, folder / "store", number),
                 asyncio.to_thread(lambda: [*workers.run(split_files, tasks)]),
