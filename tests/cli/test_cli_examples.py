@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import click
@@ -248,10 +250,45 @@ def _boxes() -> Iterator[tuple[Sandbox, Sandbox, Sandbox]]:
         yield box, other, guarded
 
 
+class Kept:
+    """The folder as it is made for the first example. For all others it is copied to the same
+    place, with the user's notes on its journal, because making it takes longer than most examples.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._place, self._copy, self._notes = home / "shop", home / "copy", home / "notes"
+        self._made: Folder | None = None
+        self._pets: list[Pet] = []
+
+    def open(self, monkeypatch: pytest.MonkeyPatch, shell: Shell, *boxes: Sandbox) -> Folder:
+        """Put the folder in its place, go there, and return it."""
+        notes = Path(os.environ["XDG_STATE_HOME"])
+        shutil.rmtree(self._place, ignore_errors=True)
+        if self._made is None:
+            self._place.mkdir()
+            monkeypatch.chdir(self._place)
+            self._made = Folder(shell, *boxes)
+            self._pets = boxes[0].pets()
+            shutil.copytree(self._place, self._copy)
+            shutil.copytree(notes, self._notes)
+        else:
+            shutil.copytree(self._copy, self._place)
+            shutil.copytree(self._notes, notes)
+            monkeypatch.chdir(self._place)
+            boxes[0].reset(self._pets)
+        return copy(self._made)
+
+
+@pytest.fixture(scope="module")
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return Kept(tmp_path_factory.mktemp("examples"))
+
+
 @pytest.fixture
 def folder(
     shell: Shell,
     _boxes: tuple[Sandbox, Sandbox, Sandbox],
+    _kept: Kept,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Folder:
@@ -263,7 +300,7 @@ def folder(
     for each in _boxes:
         each.break_with(None)
         each.reset([*shop(), *more])
-    return Folder(shell, *_boxes)
+    return _kept.open(monkeypatch, shell, *_boxes)
 
 
 @pytest.mark.parametrize(
