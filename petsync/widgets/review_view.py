@@ -52,7 +52,6 @@ from petsync.report.plan import (
 )
 from petsync.report.views.run import group_details
 from petsync.report.words import ResultGroup, capital, results_by_cause
-from petsync.report.workbook import report_workbook
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
 from petsync.store import Store
@@ -643,6 +642,9 @@ class LeftFiles:
             with tempfile.TemporaryDirectory(prefix="petsync-results-") as folder:
                 path = Path(folder) / name
                 if found is None:
+                    # openpyxl is loaded when a workbook is written.
+                    from petsync.report.workbook import report_workbook
+
                     report_workbook(report, path)
                 else:
                     write_results(*found, path)
