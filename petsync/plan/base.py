@@ -37,7 +37,7 @@ from petsync.plan.merge import Judge
 from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
 from petsync.table.arrow import SCHEMA, PetTable, rows_from_pets
-from petsync.table.base import Base
+from petsync.table.base import Base, pets_by_id
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import (
     find_rows,
@@ -284,15 +284,19 @@ class RowComparison:
         because the round might not write the store's new values into the sheet. A pet that differs
         only in units in which both sides may stay `apart` and is not in `old` has no value there.
         """
-        pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         before = None if old is None else restore_missing_columns(old)
         blank = {} if before is None else self._find_unseen_units(snapshot, before, fills)
-        units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
-        mixed = {place: units[row] for row, place in pairs if units[row]}
+        units = {
+            row: (*self.differing.get(row, ()), *blank.get(row, ()))
+            for row in {*self.differing, *blank}
+        }
+        pairs = zip(self.rows, self.places, strict=True) if units else ()
+        mixed = {place: units[row] for row, place in pairs if place >= 0 and units.get(row)}
         # Two rows may have one pet, but the base has each pet once.
-        agreeing = {place for _, place in pairs} - mixed.keys()
+        places, rows = np.array(self.places, np.intp), snapshot.rows
+        agreeing = np.setdiff1d(places[places >= 0], np.array([*mixed], np.intp))
         parts = [
-            snapshot.rows.iloc[sorted(agreeing)],
+            rows if len(agreeing) == len(rows) else rows.iloc[agreeing],
             *_build_mixed_pets(snapshot, mixed, before, apart),
         ]
         if old is not None:
@@ -303,7 +307,7 @@ class RowComparison:
         missing = known - self.filled_columns - {"id"}
         renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
         base = Base(
-            pets=PetTable(frame=frame.sort_values("id", kind="stable").reset_index(drop=True)),
+            pets=pets_by_id(frame),
             store=snapshot.source,
             taken_at=snapshot.taken_at.isoformat(timespec="microseconds"),
             columns=self.filled_columns | missing,
@@ -328,16 +332,16 @@ class RowComparison:
         if old is None:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
-        there = {*ids_of(snapshot.rows)}
         # If a row names such a pet again, the base has the pet, but the store still lacks it.
         since = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.missing_since}
+        there = {*ids_of(snapshot.rows)} if since else set()
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
 
     def _find_unsure_units(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
         """Return the units of `old` that remain uncertain: they differ, or cannot be compared."""
         missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
         before = {} if old is None else {i: u for i, u in old.unsure_units.items() if i in base.ids}
-        pairs = zip(self.rows, self.ids, self.places, strict=True)
+        pairs = zip(self.rows, self.ids, self.places, strict=True) if before else ()
         rows = {pet_id: row for row, pet_id, at in pairs if at >= 0 and pet_id in before}
         differing = {pet_id: self.differing.get(row, ()) for pet_id, row in rows.items()}
         units_left = {
@@ -381,10 +385,12 @@ class RowComparison:
 
     def _collect_sheet_pets(self, base: Base, old: Base | None) -> dict[int, Pet]:
         """Return the pets as the sheet has or last had them, if they differ from the base."""
-        rows = dict(zip(self.ids, self.rows, strict=True))
-        seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         before = {} if old is None else self._find_pets_before(base, old)
         wanted = [*self.cells, *before, *(old.sheet_pets if old is not None else ())]
+        if not wanted:
+            return {}
+        rows = dict(zip(self.ids, self.rows, strict=True))
+        seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         found: dict[int, Pet] = {}
         for pet in pets_of(wanted, base.rows):
             pet_id = pet.id or 0
@@ -425,11 +431,11 @@ class RowComparison:
         self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]
     ) -> pd.DataFrame:
         present = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
-        there = {*ids_of(snapshot.rows), *self.named, *elsewhere}
         # For a removed row, the sheet did not have the store's changes in a missing column either.
         frame = restore_missing_columns(old).rows
-        keep = [i not in present and i in there for i in ids_of(frame)]
-        return select(frame, np.array(keep, dtype=bool))
+        others = old.ids - present
+        there = {*ids_of(snapshot.rows), *self.named, *elsewhere} if others else set()
+        return select(frame, has_id_in(frame, others & there))
 
 
 def find_different_units(

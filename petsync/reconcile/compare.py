@@ -357,6 +357,8 @@ class Comparison:
         side, and nothing is planned for it.
         """
         seen, inbound = self.row_comparison, self.inbound
+        if not ids:
+            return not seen.has_unknown
         changes = (*self.plan.changes, *(() if inbound is None else inbound.changes))
         differing = {
             pet_id for row, pet_id in zip(seen.rows, seen.ids, strict=True) if row in seen.differing
@@ -380,7 +382,9 @@ class Comparison:
         if self.base is None:
             return base
         claimed = (self.base.unnumbered & self.claimed) - self.row_comparison.named
-        return replace(base, unnumbered=(base.unnumbered | claimed) - self.named_elsewhere)
+        unnumbered = (base.unnumbered | claimed) - self.named_elsewhere
+        # The base keeps what it has computed.
+        return base if unnumbered == base.unnumbered else replace(base, unnumbered=unnumbered)
 
 
 @dataclass(frozen=True, slots=True)

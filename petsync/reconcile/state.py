@@ -737,17 +737,26 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class _VersionHead(msgspec.Struct, frozen=True):
+    """A version without what it takes long to read."""
+
+    before: str
+    number: int = 0
+    is_agreed: bool = False
+    is_lost: bool = False
+    is_left: bool = False
+    is_undone: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Versions:
     """The last versions of a sheet, one file each."""
 
     folder: Path
 
-    def all(self, *, is_verified: bool = True) -> tuple[Version, ...]:
-        """Return the versions, the oldest first; unreadable ones are skipped. Unless `is_verified`,
-        the records of a base may be damaged, which takes long to find out.
-        """
-        found = (self._load(path, is_verified=is_verified) for path in self._paths())
+    def all(self) -> tuple[Version, ...]:
+        """Return the versions, the oldest first; unreadable ones are skipped."""
+        found = (self._load(path, is_verified=True) for path in self._paths())
         back = self._read_backup_note()
         return tuple(
             msgspec.structs.replace(each, is_back=each.number in back)
@@ -788,8 +797,13 @@ class Versions:
         For a version whose round was killed, the sheet as this round read it shows whether it was
         written; see `has_arrived`. Raises PetsyncError.
         """
-        for version in self.all(is_verified=False):
-            current = version
+        for head in self._heads():
+            may_be_left = head.is_lost and not head.is_left and sheet.digest != head.before
+            if head.is_agreed and not may_be_left:
+                continue
+            version = current = self._load(self._path(head.number), is_verified=False)
+            if current is None:
+                continue
             if not current.is_agreed:
                 has_it = bool(current.after) or has_arrived(
                     sheet, current, has_ids_by_hand=has_ids_by_hand
@@ -826,7 +840,7 @@ class Versions:
         for version in versions:
             undone = msgspec.structs.replace(version, is_undone=True, undone_at=at)
             self.put(undone)
-        known = (each for each in self.all(is_verified=False) if each.is_undone)
+        known = (each for each in self._heads() if each.is_undone)
         self.forget(each.number for each in known if each.before == digest)
 
     def put(self, version: Version) -> None:
@@ -849,6 +863,12 @@ class Versions:
     def _paths(self) -> list[Path]:
         """Return the paths of the versions, the oldest first."""
         return sorted(self.folder.glob("[0-9]*.json"))
+
+    def _heads(self) -> Iterator[_VersionHead]:
+        """Yield the heads of the readable versions, the oldest first."""
+        for path in self._paths():
+            with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+                yield msgspec.json.decode(path.read_bytes(), type=_VersionHead)
 
     def _load_last(self) -> Version | None:
         """Return the last readable version, whose base is not verified; None if there is none."""

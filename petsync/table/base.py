@@ -50,6 +50,7 @@ __all__ = [
     "carry_base",
     "frame_with_base",
     "pack",
+    "pets_by_id",
     "unpack",
     "verify",
 ]
@@ -320,7 +321,7 @@ class Base:
         unsure = {pet_id: units for pet_id, units in self.unsure_units.items() if pet_id not in ids}
         return replace(
             self,
-            pets=_sort_by_id(self.rows[keep]),
+            pets=pets_by_id(self.rows[keep]),
             sheet_pets=sheet_pets,
             unsure_units=unsure,
         )
@@ -332,7 +333,7 @@ class Base:
         others = self.rows[~has_id_in(self.rows, {pet.id for pet in pets})]
         added = rows_from_pets(pets)
         parts = [part for part in (others, added) if len(part)] or [others]
-        return replace(self, pets=_sort_by_id(pd.concat(parts, ignore_index=True)))
+        return replace(self, pets=pets_by_id(pd.concat(parts, ignore_index=True)))
 
     @property
     def digest(self) -> str:
@@ -445,8 +446,11 @@ def _split_lines(data: pa.Buffer) -> list[pa.Buffer]:
     return [data.slice(start, end - start) for start, end in zip(starts, ends, strict=False)]
 
 
-def _sort_by_id(frame: pd.DataFrame) -> PetTable:
-    return PetTable(frame=frame.sort_values("id", kind="stable").reset_index(drop=True))
+def pets_by_id(frame: pd.DataFrame) -> PetTable:
+    """Return the pets in the order of their ids."""
+    is_sorted = frame["id"].is_monotonic_increasing
+    ordered = frame if is_sorted else frame.sort_values("id", kind="stable")
+    return PetTable(frame=ordered.reset_index(drop=True))
 
 
 _UNREADABLE = (
