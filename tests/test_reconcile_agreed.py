@@ -1472,10 +1472,10 @@ def _set_back(scenario: CsvScenario, store: ps.Store, _: str) -> None:
     store.apply(store.plan(scenario.sheet), progress=False)
 
 
-@pytest.mark.parametrize("is_begun", [True, False])
+@pytest.mark.parametrize("is_started", [True, False])
 @pytest.mark.parametrize("take_back", [_taken_back, _set_back])
 def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since(
-    scenario: CsvScenario, take_back: Callable[[CsvScenario, ps.Store, str], None], is_begun: bool
+    scenario: CsvScenario, take_back: Callable[[CsvScenario, ps.Store, str], None], is_started: bool
 ) -> None:
     """A killed round does not send an edit that was applied manually and taken back since, whether
     or not its run had begun the change.
@@ -1491,7 +1491,7 @@ def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since
         assert scenario.store_pets()[1].name == "Rex"
         take_back(scenario, store, run)
     assert scenario.run().round.exit_code == 0
-    number = 1 if is_begun else 12
+    number = 1 if is_started else 12
     assert (
         scenario.store_pets()[number].name == scenario.sheet_pets()[number].name == f"Pet {number}"
     )

@@ -25,16 +25,16 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
     last, up to the end of the file.
     """
     held: list[str] = []
-    begun = 1
+    start = 1
     for number, line in enumerate(text.split("\n"), 1):
         if not held:
-            begun = number
+            start = number
         held.append(line)
         if _parse_toml("\n".join(held)) is not None:
-            yield begun, "\n".join(held)
+            yield start, "\n".join(held)
             held = []
     if held:
-        yield begun, "\n".join(held)
+        yield start, "\n".join(held)
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
@@ -102,8 +102,8 @@ def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     number = int(place[1]) if place is not None and place[1] else end
     if re.search("twice|overwrite|immutable|redefine", message):
         return Problem(file, *_describe_repetition(text, number))
-    begun, statement = _find_statement(text, len(text))
-    return Problem(file, begun, "", *_suggest_line(statement.partition("\n")[0], message))
+    start, statement = _find_statement(text, len(text))
+    return Problem(file, start, "", *_suggest_line(statement.partition("\n")[0], message))
 
 
 def encoding(file: str, error: UnicodeDecodeError) -> Problem:
@@ -133,14 +133,14 @@ def _find_statement(text: str, number: int) -> tuple[int, str]:
 
 def _describe_repetition(text: str, number: int) -> tuple[int, str, str, str]:
     """Return line, key, message and suggestion for a repeated table or key."""
-    begun, statement = _find_statement(text, number)
+    start, statement = _find_statement(text, number)
     key, is_header = _key_of(statement), statement.lstrip().startswith("[")
-    earlier = _find_earlier(text, key, begun, is_header=is_header)
+    earlier = _find_earlier(text, key, start, is_header=is_header)
     first = f", first on line {earlier}" if earlier else ""
     if is_header:
         advice = "Join both under one header, or give this one another name."
-        return begun, key, f"the table [{key}] is defined twice{first}", advice
-    return begun, key, f"{key} is defined twice{first}", "Keep one of them."
+        return start, key, f"the table [{key}] is defined twice{first}", advice
+    return start, key, f"{key} is defined twice{first}", "Keep one of them."
 
 
 def _find_earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
@@ -148,14 +148,14 @@ def _find_earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
     key; 0 if there is none.
     """
     found = 0
-    for begun, statement in statements(text):
-        if begun >= number:
+    for start, statement in statements(text):
+        if start >= number:
             break
         starts_table = statement.lstrip().startswith("[")
         if starts_table and not is_header:
             found = 0
         if starts_table == is_header and _key_of(statement) == key:
-            found = found or begun
+            found = found or start
     return found
 
 

@@ -465,8 +465,8 @@ class Decisions:
             return _UNKNOWN
         if match.kind == "certain" and record.pet_id is not None:
             return self._on_known(row, record, record.pet_id)
-        is_begun = match.kind == "certain"
-        if row.action == "add-another" and not is_begun:
+        is_certain = match.kind == "certain"
+        if row.action == "add-another" and not is_certain:
             # The action adds one pet. The row may be the one that requested this in the earlier
             # run.
             same = tuple(each for each in match.records if each.action == row.action)
@@ -487,7 +487,7 @@ class Decisions:
         is_unclear = not record.is_sure and not self._may_be_there(record)
         raise (
             _conflict_of_unknown_add(record)
-            if is_begun or is_unclear
+            if is_certain or is_unclear
             else _conflict_of_doubt(match)
         )
 

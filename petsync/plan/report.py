@@ -627,8 +627,8 @@ def find_undoing_runs(runs: Iterable[PastRun]) -> dict[str, PastRun]:
     """
     found: dict[str, PastRun] = {}
     for run in runs:
-        has_begun = run.open or run.counts.get("applied") or run.counts.get("unknown")
-        if run.undoes and has_begun and run.run_id not in found:
+        has_started = run.open or run.counts.get("applied") or run.counts.get("unknown")
+        if run.undoes and has_started and run.run_id not in found:
             found.setdefault(run.undoes, run)
     return found
 

@@ -45,14 +45,14 @@ class ActiveRun:
         self.task: Task[ReportView | None] | None = None
         self._run = run
         self._lock = threading.Lock()
-        self._is_begun = self._is_stopped = False
+        self._is_started = self._is_stopped = False
 
     def stop(self) -> None:
         """Stop the run between two changes. Returns at once."""
         with self._lock:
             self._is_stopped = True
             # A task that is cancelled before its first step ends without a report.
-            if self._is_begun and self.task is not None:
+            if self._is_started and self.task is not None:
                 self.task.cancel()
 
     async def execute(self) -> ReportView | None:
@@ -60,7 +60,7 @@ class ActiveRun:
         before it begins.
         """
         with self._lock:
-            self._is_begun = True
+            self._is_started = True
             if self._is_stopped:
                 return None
         try:

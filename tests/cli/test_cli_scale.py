@@ -564,7 +564,7 @@ def test_workers_end_with_a_killed_command(box: Sandbox, shell: Shell) -> None:
     command = [sys.executable, "-m", "petsync", "plan", "big", "--url", box.url]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         workers: list[psutil.Process] = []
-        while not any(map(has_begun, workers)) and process.poll() is None:
+        while not any(map(has_started, workers)) and process.poll() is None:
             with suppress(psutil.NoSuchProcess):
                 workers = psutil.Process(process.pid).children()
         process.kill()
@@ -572,7 +572,7 @@ def test_workers_end_with_a_killed_command(box: Sandbox, shell: Shell) -> None:
     assert not alive
 
 
-def has_begun(worker: psutil.Process) -> bool:
+def has_started(worker: psutil.Process) -> bool:
     """Whether the process has loaded what it needs."""
     with suppress(psutil.Error):
         return any("libparquet" in each.path for each in worker.memory_maps())

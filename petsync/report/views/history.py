@@ -166,8 +166,8 @@ def _round_row(round_: Round) -> Row:
         what += why.splitlines()
     report = f", report `{round_.report}`" if round_.report else ""
     what.append(f"Round `{round_.id}`{report}")
-    begun = _format_start(format_timestamp(round_.started))
-    return Row((status, duration(round_.seconds), round_.name, what, begun), status.mark)
+    started = _format_start(format_timestamp(round_.started))
+    return Row((status, duration(round_.seconds), round_.name, what, started), status.mark)
 
 
 def _describe_changes(round_: Round) -> Iterator[str]:
@@ -184,8 +184,8 @@ def _run_row(run: PastRun, undo: PastRun | None) -> Row:
     status = state_badge(run)
     sentence = f"{source_words(run)}: {describe_counts(run)}"
     what = "; ".join(filter(None, (sentence, describe_undo(run, undo))))
-    begun = _format_start(format_timestamp(run.started))
-    return Row((status, duration(run.seconds), run.run_id, what, begun), status.mark)
+    started = _format_start(format_timestamp(run.started))
+    return Row((status, duration(run.seconds), run.run_id, what, started), status.mark)
 
 
 def _format_start(label: str) -> str:

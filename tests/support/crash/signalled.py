@@ -43,17 +43,17 @@ def _fork_at_points(folder: str, step: int, sign: int) -> None:
     `main`, for other signals once a handler is installed.
     """
     calls = itertools.count(1)
-    is_begun = False
+    is_started = False
 
     def trace(frame: FrameType, _: str, __: object) -> None:
-        nonlocal is_begun
-        if not is_begun and signal.getsignal(sign) is not signal.SIG_DFL:
+        nonlocal is_started
+        if not is_started and signal.getsignal(sign) is not signal.SIG_DFL:
             names = frame.f_globals.get("__name__"), frame.f_code.co_name
-            is_begun = sign != signal.SIGINT or names == ("petsync.cli", "main")
+            is_started = sign != signal.SIGINT or names == ("petsync.cli", "main")
         if frame.f_code is threading.Thread.start.__code__:
             sys.settrace(None)
             return
-        if not is_begun or next(calls) % step:
+        if not is_started or next(calls) % step:
             return
         if child := os.fork():
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
