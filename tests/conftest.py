@@ -18,6 +18,7 @@ from crash import forked
 from crash.running import Nursery
 from hypothesis import settings
 from ports import use_unix_sockets
+from times import times
 
 # Tests that a script starts in the background, or with nohup, would inherit ignored signals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -25,7 +26,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # There is no deadline, because a shared machine may be slow. In CI the examples are always the
 # same.
-settings.register_profile("petsync", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "petsync", deadline=None, max_examples=times(50), derandomize="CI" in os.environ
+)
 settings.load_profile("petsync")
 
 # Temporary files are in memory if there is room. Waiting for the disk proves nothing: the tests

@@ -18,6 +18,7 @@ import pytest
 import virtual
 from doubles import Double
 from shop import MemoryTarget, long_plan, lost, plan_of, sheet_saying
+from times import times
 
 from petsync.apply import engine
 from petsync.apply.engine import NO_EARLIER_RESULTS, Recorder, build_earlier_results
@@ -31,7 +32,7 @@ from petsync.plan.report import Entry, Report, Result
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 300
+ROUNDS = times(100)
 _SETTLE = 5.0
 """Longer than a late request takes, in virtual seconds."""
 

@@ -1,7 +1,6 @@
 """failed_rows: the failed rows of a run as a workbook that is fixed, applied, and then in sync."""
 
 import csv
-import os
 import random
 import shlex
 
@@ -9,6 +8,7 @@ import httpx
 import openpyxl
 import pytest
 from msgspec.structs import replace
+from times import times
 
 import petsync as ps
 from petsync._terms import in_shell
@@ -20,7 +20,7 @@ from petsync.testing import FakeService
 
 pytestmark = pytest.mark.slow
 
-RUNS = int(os.environ.get("PETSYNC_FAILED_RUNS", "3"))
+RUNS = times(3)
 STATUSES = ("available", "pending", "sold")
 HEADERS = ["id", "name", "status", "category", "tags", "action", "Price"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as but
 from html import escape
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from openpyxl import load_workbook
 from rendering import plan_text
 from shop import NO_LIMITS, snapshot_of
+from times import times
 from triples import STATUSES, Triple, triples
 
 import petsync as ps
@@ -35,7 +35,7 @@ from petsync.store import Store
 pytestmark = pytest.mark.slow
 
 many = settings(
-    max_examples=int(os.environ.get("PETSYNC_NARROW_EXAMPLES", "40")),
+    max_examples=times(40),
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 

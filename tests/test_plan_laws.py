@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace as but
@@ -17,6 +16,7 @@ from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from reference import UNITS, compared
+from times import times
 from triples import STATUSES, Triple, row_of, triple_of, triples
 
 import petsync as ps
@@ -29,7 +29,7 @@ from petsync.sandbox import Sandbox
 pytestmark = pytest.mark.slow
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-brief = settings(max_examples=60, phases=SHORT)
+brief = settings(max_examples=times(40), phases=SHORT)
 
 
 def always(law: Callable[[Triple], None]) -> Callable[[], None]:
@@ -168,13 +168,12 @@ def box() -> Iterator[Sandbox]:
         yield box
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("PETSYNC_FRAMES", "8"))))
+@pytest.mark.parametrize("seed", range(times(8)))
 def test_a_second_plan_of_each_of_several_frames_has_nothing_left_to_change(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """If DataFrames without ids are applied and planned again in random order, a further plan of
     one of them has no change or conflict, except for rows that its first plan held as conflicts.
-    `PETSYNC_FRAMES` is the number of random runs.
     """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "own"))
     box.reset([])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from times import times
 
 import petsync as ps
 from petsync.errors import SettingsError, SheetError
@@ -23,7 +23,7 @@ from petsync.types import SheetRule
 
 pytestmark = pytest.mark.slow
 
-SEEDS = int(os.environ.get("PETSYNC_CHECK_SEEDS", "5"))
+SEEDS = times(5)
 RULES: Any = [
     SheetRule(name="name", columns=["name"], unique=True),
     SheetRule(name="id", columns=["id"], unique=True, severity="warning"),

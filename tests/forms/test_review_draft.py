@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_of, sheet_saying
+from times import times
 from triples import Triple, triple_of
 
 from petsync.models import Pet
@@ -39,7 +40,7 @@ def scribbled(plan: Plan, chance: Random) -> Draft:
     return draft
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(CROWDS, st.sampled_from(["store", "sheet"]), st.randoms(use_true_random=False))
 def test_what_is_counted_is_what_is_made(triple: Triple, wins: Any, chance: Random) -> None:
     """The counts, the winners and the refusals that a draft shows are those of the plan that it
