@@ -34,7 +34,7 @@ GROUPS = {
         "Sheets",
         "Read, check and write sheets. See [sheets](../../sheets.md) and "
         "[findings](../../findings.md).",
-        ("sheets", "table"),
+        ("sheets", "table", "scale.check"),
     ),
     "plans": Group(
         "Plans",

@@ -15,6 +15,7 @@ from os.path import lexists
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
+from petsync._display import quote
 from petsync._files import PACKED, READABLE, ending_of, is_address
 from petsync.errors import SheetError
 from petsync.settings import checked_address, checked_encoding
@@ -549,7 +550,11 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
             f"{path}: there is no such {what}", hint=_describe_folder(path.parent)
         ) from None
     except IsADirectoryError:
-        raise SheetError(f"{path}: this is a folder", hint=_describe_folder(path)) from None
+        raise SheetError(
+            f"{path}: this is a folder",
+            hint=f"{_describe_folder(path)} To check all its files: `petsync check {quote(path)}`, "
+            "in Python ps.check_sheet(path).",
+        ) from None
     except PermissionError:
         raise SheetError(
             f"{path}: you do not have permission to read this file",

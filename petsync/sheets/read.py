@@ -22,7 +22,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync._files import is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
 from petsync.errors import SettingsError, SheetError
@@ -359,12 +358,6 @@ def read_sheet(path: str | Path | Table, **options: Unpack[SheetKeywords]) -> Sh
     for an unknown encoding.
     """
     reject_unknown(options, "read_sheet", SheetKeywords)
-    if isinstance(path, str | Path) and is_in_parts(path) and not Path(path).is_file():
-        no_address(path)
-        raise SheetError(
-            f"{path} is a folder or a pattern, not one sheet",
-            hint="Check its files: ps.check_sheet(path). Plan it: store.plan(path).",
-        )
     return read_file(path, ReadOptions.of(options))
 
 
