@@ -29,7 +29,7 @@ from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import categories_of, restore_missing_columns
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
-from petsync.plan.decide import Decisions, SheetComparison
+from petsync.plan.decide import SHARED, Decisions, SheetComparison
 from petsync.plan.drift import iter_drift_notes
 from petsync.plan.fields import (
     COLUMNS_OF,
@@ -415,13 +415,18 @@ def has_ids(sheet: Sheet) -> bool:
 
 
 def _find_lookalikes(
-    changes: Sequence[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
+    changes: Sequence[Change],
+    sheet: Sheet,
+    pets: pd.DataFrame,
+    identical: Mapping[int, int],
+    taken_ids: Collection[int | None],
 ) -> list[Conflict]:
-    """Return the conflicts of the adds that look like one of the `pets`.
+    """Return the conflicts of the adds that look like one of the `pets`, or like several.
 
-    No row names these `pets`. This is for a sheet without ids, whose rows may all belong to pets of
-    the store. A row looks like a pet with the same name, or the same photos, if at least half of
-    its other values agree. A row with the action `add` or `add-another` never looks like a pet.
+    No row names these `pets`, and other conflicts name those in `taken_ids`. This is for a sheet
+    without ids, whose rows may all belong to pets of the store. A row looks like a pet with the
+    same name, or the same photos, if at least half of its other values agree. A row with the action
+    `add` or `add-another` never looks like a pet.
 
     If most rows belong to pets, a row also looks like a pet with the same name if it differs from
     it in at most one column, the same column in all rows. A row belongs to a pet if it is
@@ -431,20 +436,23 @@ def _find_lookalikes(
     if not adds or pets.empty:
         return []
     by_name, by_photos = _index_pets(pets, adds)
-    conflicts: dict[int | None, Conflict] = {}
+    pairs: list[tuple[Add, Pet, Sequence[Column]]] = []
     for add in adds:
         near = by_name.find_near(normalize(add.after.name), add.after)
         if add.after.photo_urls:
             near = [*near, *by_photos.find_near(photo_keys(add.after.photo_urls), add.after)]
-        pairs = [(pet, _find_agreeing_columns(add.after, pet)) for pet in near]
-        like = [(pet, agreeing) for pet, agreeing in pairs if _is_like(add.after, agreeing)]
-        if like:
-            pet, agreeing = max(like, key=lambda pair: len(pair[1]))
-            conflicts[add.row] = _build_lookalike_conflict(add, pet, agreeing)
-    for add, pet in _edited_in_one_column(adds, by_name, len(find_open_rows(sheet)), identical):
-        why = ", and most rows have the name of a pet"
-        conflicts.setdefault(add.row, _build_lookalike_conflict(add, pet, ("name",), why))
-    return [*conflicts.values()]
+        compared = [(add, pet, _find_agreeing_columns(add.after, pet)) for pet in near]
+        alike = [pair for pair in compared if _is_like(add.after, pair[2])]
+        pairs += heapq.nlargest(_NEAR, alike, key=lambda pair: len(pair[2]))
+    rows = {add.row for add, _, _ in pairs}
+    edited = _edited_in_one_column(adds, by_name, len(find_open_rows(sheet)), identical)
+    pairs += [(add, pet, ("name",)) for add, pet in edited if add.row not in rows]
+
+    def describe(add: Add, pet: Pet, columns: str) -> str:
+        why = "" if add.row in rows else ", and most rows have the name of a pet"
+        return f"{_describe_lookalike(pet, columns)}{why}"
+
+    return _build_lookalikes(pairs, describe, lambda _: _GIVE_IDS, taken_ids)
 
 
 def _edited_in_one_column(
@@ -481,16 +489,20 @@ def _find_differing_columns(row_pet: Pet, pet: Pet) -> set[Column]:
 
 
 def _find_renamed(
-    changes: Sequence[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
+    changes: Sequence[Change],
+    sheet: Sheet,
+    pets: pd.DataFrame,
+    identical: Mapping[int, int],
+    taken_ids: Collection[int | None],
 ) -> list[Conflict]:
     """Return the conflicts of the adds whose pet may be one of the `pets` under another name.
 
-    No row names these `pets`. Like `_find_lookalikes`, this is for a sheet without ids. The row of
-    such an add has a pet's values except for the name. If at least half of the rows are `identical`
-    to pets, the pet's id must also be between the ids of the nearest identical rows above and
-    below. In other sheets, exactly one pet must have all values of the row except the name, one of
-    these values must not be the status, and the sheet must have all columns that petsync writes,
-    except the id.
+    No row names these `pets`, and other conflicts name those in `taken_ids`. Like
+    `_find_lookalikes`, this is for a sheet without ids. The row of such an add has a pet's values
+    except for the name. If at least half of the rows are `identical` to pets, the pet's id must
+    also be between the ids of the nearest identical rows above and below. In other sheets, exactly
+    one pet must have all values of the row except the name, one of these values must not be the
+    status, and the sheet must have all columns that petsync writes, except the id.
     """
     adds = _open_adds(changes, sheet)
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
@@ -505,7 +517,7 @@ def _find_renamed(
         status: sorted(pet.id or 0 for pet in of_status)
         for status, of_status in _by_look(listed, ("status",)).items()
     }
-    conflicts: dict[int | None, Conflict] = {}
+    pairs: list[tuple[Add, Pet, Sequence[Column]]] = []
     for add in adds:
         at = bisect_left(rows, add.row or 0)
         above = known[at - 1][1] if at else None
@@ -523,11 +535,15 @@ def _find_renamed(
         if known:
             of_status = ids_by_status.get(content(add.after, ("status",)), ())
             like = [pet for pet in like if _is_between(above, below, pet.id or 0, of_status)]
-        if like and (known or len(like) == 1):
-            conflicts[add.row] = _build_lookalike_conflict(
-                add, like[0], [c for c in columns if c in find_filled_columns(add.after)]
-            )
-    return [*conflicts.values()]
+        if known or len(like) == 1:
+            filled = [c for c in columns if c in find_filled_columns(add.after)]
+            pairs += [(add, pet, filled) for pet in like[:_NEAR]]
+    return _build_lookalikes(
+        pairs,
+        lambda _, pet, columns: _describe_lookalike(pet, columns),
+        lambda _: _GIVE_IDS,
+        taken_ids,
+    )
 
 
 def _find_copied(
@@ -535,6 +551,7 @@ def _find_copied(
     sheet: Sheet,
     pets: pd.DataFrame,
     conflicts_so_far: Collection[Conflict],
+    named_ids: Collection[int | None],
 ) -> list[Conflict]:
     """Return the conflicts of the adds whose pets the store may have.
 
@@ -542,7 +559,8 @@ def _find_copied(
     `conflicts_so_far`, because they look like pets. An add is a conflict if it agrees with one of
     the `pets`, which no row names, in all its values except the name, or in the name, ignoring
     case. Without the name, each pet is assigned to at most one row. Of several pets, the first
-    choice is one with the row's name, then one whose name is the beginning of the row's name.
+    choice is one with the row's name, then one whose name is the beginning of the row's name. Other
+    conflicts name the pets in `named_ids`.
     """
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
         find_open_rows(sheet)
@@ -565,10 +583,17 @@ def _find_copied(
         like = by_look[columns].get(content(add.after, columns), [])
         near = [pet for pet in (*namesakes, *like) if pet.id not in taken_ids] or namesakes
         if near:
-            pet = min(near, key=lambda pet: _likeness(name, fold_status(pet.name), pet.id or 0))
-            taken_ids.add(pet.id)
+            pet = min(
+                near,
+                key=lambda pet: (
+                    pet.id in named_ids,
+                    *_likeness(name, fold_status(pet.name), pet.id or 0),
+                ),
+            )
             agreeing = _find_agreeing_columns(add.after, pet) or ("name",)
-            why = ", and most rows look like pets"
+            is_shared = pet.id in taken_ids or pet.id in named_ids
+            why = ", and most rows look like pets" + (SHARED if is_shared else "")
+            taken_ids.add(pet.id)
             conflicts.append(_build_lookalike_conflict(add, pet, agreeing, why))
     return conflicts
 
@@ -702,20 +727,22 @@ def _build_lookalikes(
     pairs: Iterable[tuple[Add, Pet, Sequence[Column]]],
     problem: Callable[[Add, Pet, str], str],
     suggestion: Callable[[Pet], str],
+    taken_ids: Collection[int | None] = frozenset(),
 ) -> list[Conflict]:
     """Return the conflicts of the adds in the pairs.
 
     Each add names the pet that agrees with it in most columns. Of several adds, the one that agrees
-    in most columns chooses first, and a pet is named twice only if no other one is left.
+    in most columns chooses first, and a pet is named twice only if no other one is left. Other
+    conflicts name the pets in `taken_ids`.
     """
     conflicts: dict[int | None, Conflict] = {}
-    taken_ids: set[int | None] = set()
+    used_ids = {*taken_ids}
     ranked = sorted(pairs, key=lambda pair: (-len(pair[2]), pair[0].row or 0))
-    for may_be_taken in (False, True):
+    for also in ("", SHARED):
         for add, pet, agreeing in ranked:
-            if add.row not in conflicts and (may_be_taken or pet.id not in taken_ids):
-                taken_ids.add(pet.id)
-                why = problem(add, pet, ", ".join(agreeing))
+            if add.row not in conflicts and (also or pet.id not in used_ids):
+                used_ids.add(pet.id)
+                why = problem(add, pet, ", ".join(agreeing)) + also
                 conflicts[add.row] = _build_lookalike(add, pet, why, suggestion(pet))
     return sorted(conflicts.values(), key=lambda each: each.row or 0)
 
@@ -858,13 +885,18 @@ def _is_like(row_pet: Pet, agreeing: Collection[Column]) -> bool:
 def _build_lookalike_conflict(
     add: Add, pet: Pet, agreeing: Sequence[Column], why: str = ""
 ) -> Conflict:
-    return _build_lookalike(
-        add,
-        pet,
+    problem = f"{_describe_lookalike(pet, ', '.join(agreeing))}{why}"
+    return _build_lookalike(add, pet, problem, _GIVE_IDS)
+
+
+def _describe_lookalike(pet: Pet, columns: str) -> str:
+    return (
         f"has no id, like every row of the sheet, and looks like pet {pet.id} ({pet.name}): they "
-        f"agree in {', '.join(agreeing)}{why}",
-        "Give the rows their ids, or write `add` in the action column to add another pet.",
+        f"agree in {columns}"
     )
+
+
+_GIVE_IDS = "Give the rows their ids, or write `add` in the action column to add another pet."
 
 
 def _build_lookalike(add: Add, pet: Pet, problem: str, suggestion: str) -> Conflict:
@@ -1977,11 +2009,14 @@ def _build_plan(
     if not options.match_on and not has_ids(sheet):
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
-        alike = _find_lookalikes(decisions.changes, sheet, unnamed, identical)
+        named_ids = {each.pet_id for each in decisions.conflicts}
+        alike = _find_lookalikes(decisions.changes, sheet, unnamed, identical, named_ids)
         decisions.hold(alike)
-        renamed = _find_renamed(decisions.changes, sheet, unnamed, identical)
+        named_ids |= {each.pet_id for each in alike}
+        renamed = _find_renamed(decisions.changes, sheet, unnamed, identical, named_ids)
         decisions.hold(renamed)
-        decisions.hold(_find_copied(decisions.changes, sheet, unnamed, [*alike, *renamed]))
+        alike += renamed
+        decisions.hold(_find_copied(decisions.changes, sheet, unnamed, alike, named_ids))
     elif (
         not options.match_on
         and base is not None

@@ -44,6 +44,7 @@ from petsync.plan.lineage import (
     RestoredPet,
     RowRecord,
     Suspect,
+    choose_records,
     is_renamed,
     select_undos,
 )
@@ -443,7 +444,7 @@ class Decisions:
             raise _RowConflict("not-covered", f"{problem} pet", hint)
         if row.action in ADDING:
             return self._add(row)
-        matches = self._candidates.find_agreeing(row.values) if self._options.match_on else []
+        matches = self._candidates_by_key(row)
         if len(matches) > 1:
             ids = ", ".join(str(pet.id) for _, pet in matches[:5])
             problem = f"matches several pets: {ids}"
@@ -466,30 +467,81 @@ class Decisions:
         if match.kind == "certain" and record.pet_id is not None:
             return self._on_known(row, record, record.pet_id)
         is_certain = match.kind == "certain"
-        if row.action == "add-another" and not is_certain:
-            # The action adds one pet. The row may be the one that requested this in the earlier
-            # run.
-            same = tuple(each for each in match.records if each.action == row.action)
-            if not same:
-                return _UNKNOWN
-            match = match._replace(records=same)
-        if match.kind == "lost":
-            there = tuple(filter(self._may_be_there, match.records))
-            by_key = self._options.match_on and self._candidates.find_agreeing(row.values)
-            if not by_key and not there and match.was_conflict and row.action == "merge":
-                raise _conflict_of_removed_pet(match)
-            if by_key or not there:
-                return _UNKNOWN
-            match = match._replace(records=there)
-        if row.action == "merge" and not self._options.match_on and row.number in self._identical:
+        doubt = match if is_certain else self._doubts.get(row.number)
+        if doubt is None and row.action == "merge" and self._was_of_removed_pet(row, match):
+            raise _conflict_of_removed_pet(match)
+        if doubt is None or (is_certain and row.number in self._identical):
             return _UNKNOWN
-        self.may_be[row.number] = tuple(each.identity for each in match.records)
+        self.may_be[row.number] = tuple(each.identity for each in doubt.records)
+        record = doubt.record
         is_unclear = not record.is_sure and not self._may_be_there(record)
         raise (
             _conflict_of_unknown_add(record)
             if is_certain or is_unclear
-            else _conflict_of_doubt(match)
+            else _conflict_of_doubt(doubt)
         )
+
+    def _was_of_removed_pet(self, row: Row, match: Match) -> bool:
+        """Return true if the row was in conflict about pets that are no longer in the store."""
+        return (
+            match.kind == "lost"
+            and match.was_conflict
+            and not any(map(self._may_be_there, match.records))
+            and not self._candidates_by_key(row)
+        )
+
+    def _candidates_by_key(self, row: Row) -> Sequence[tuple[int, Pet]]:
+        """Return the pets that agree with the row in the columns to match on."""
+        return self._candidates.find_agreeing(row.values) if self._options.match_on else []
+
+    @cached_property
+    def _doubts(self) -> Mapping[int, Match]:
+        """By row number, the matches in doubt that leave the row in conflict, with the most likely
+        record of each first.
+        """
+        doubts = {
+            row.number: match
+            for row in (self._rows if self._matches else ())
+            if row.pet_id is None and (match := self._find_doubt(row)) is not None
+        }
+        if not doubts:
+            return {}
+        taken = {m.record.identity for m in self._matches.values() if m.kind == "certain"}
+        reused = {each.reused.pet.id for each in self._suspects.values()}
+        taken |= {*ids_of(self.sheet.rows)} - reused
+        chosen = choose_records(doubts, self.sheet, self.vocabulary, taken)
+        first = {m.record.identity: row for row, m in chosen.items() if not m.is_shared}
+        identical = {
+            row: pet.id
+            for row, (_, pet) in self._identical.items()
+            if row in doubts and pet.id is not None and first.get(pet.id, row) == row
+        }
+        # A row that has all values of its pet is no longer in doubt.
+        rest = {row: match for row, match in doubts.items() if row not in identical}
+        return choose_records(rest, self.sheet, self.vocabulary, taken | {*identical.values()})
+
+    @cached_property
+    def _first_of_doubts(self) -> frozenset[Identity]:
+        """The most likely pets of the rows in doubt."""
+        return frozenset(match.record.identity for match in self._doubts.values())
+
+    def _find_doubt(self, row: Row) -> Match | None:
+        """Return the row's match, with the records of pets to which it may belong; None if there
+        are none.
+        """
+        match = self._matches.get(row.number)
+        if match is None or match.kind not in ("doubt", "lost") or match.record.state == "unsent":
+            return None
+        if row.action == "add-another":
+            # The action adds one pet. The row may be the one that requested this in the earlier
+            # run.
+            same = tuple(each for each in match.records if each.action == row.action)
+            match = match._replace(records=same)
+        if match.kind == "lost":
+            match = match._replace(records=tuple(filter(self._may_be_there, match.records)))
+            if self._candidates_by_key(row):
+                return None
+        return match if match.records else None
 
     def _may_be_there(self, record: RowRecord) -> bool:
         """Return true if the store may have the record's pet, or an undo removed it."""
@@ -596,6 +648,11 @@ class Decisions:
             self._check_unsent_key(row)
             return self._add(row)
         place, pet = identical
+        if pet.id is not None and pet.id in self._first_of_doubts:
+            self.may_be[row.number] = (pet.id,)
+            problem = f"looks like pet {pet.id}, which has its name and all its values{SHARED}"
+            hint = f"Give the row the id {pet.id}, or {_NEW_PET}."
+            raise _RowConflict("looks-alike", problem, hint, pet.id)
         self._recognise(row, place, pet)
         self.remarks.identical.append(row.number)
         unsent = self._options.unsent_units
@@ -1009,15 +1066,20 @@ class Decisions:
         if not twins:
             twins += self._named_alike.get(looks, ())
         if twins and row.action == "add":
-            used = {*self.sheet.named_ids, *self.remarks.recognised.values()}
+            used = self._used_ids()
             self.may_be[row.number] = (twins[0],)
             raise _conflict_of_twin(twins, used)
         if twins:
             self._twins[row.number] = twins
 
+    def _used_ids(self) -> set[Identity]:
+        """Return the pets that rows name, or that are the most likely ones of rows in doubt."""
+        recognised = self.remarks.recognised.values()
+        return {*self.sheet.named_ids, *recognised, *self._first_of_doubts}
+
     def hold_twins(self) -> None:
         """Make conflicts of the adds whose pets exist, by their values."""
-        used = {*self.sheet.named_ids, *self.remarks.recognised.values()} if self._twins else set()
+        used = self._used_ids() if self._twins else set()
         adds = {change.row for change in self.changes if isinstance(change, Add)}
         rows = [row for row in self._rows if row.number in self._twins and row.number in adds]
         self.hold(
@@ -1416,7 +1478,7 @@ def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
     return _RowConflict("id-reused", problem, hint, pet.id)
 
 
-def _conflict_of_twin(twins: Sequence[int], used: Collection[int]) -> _RowConflict:
+def _conflict_of_twin(twins: Sequence[int], used: Collection[Identity]) -> _RowConflict:
     """Return the conflict of a row with the values of these pets; rows have the `used` ids."""
     twin = next((each for each in twins if each not in used), None)
     way = "" if twin is None else f"give it the id {twin}, "
@@ -1464,6 +1526,8 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
         rows = "the row that was" if len(records) == 1 else "one of the rows that were"
         what = f"may be {rows} {record.how} on {record.on} as {named}"
     says = ", with other values now" if match.is_edited and record.run_id else ""
+    if match.is_shared:
+        says += SHARED
     way = "write `add-another` in the action column if it is another one"
     if any(each.action == "add-another" for each in records):
         rows = "a row with the id" if len(records) == 1 else "rows with the ids"
@@ -1486,6 +1550,8 @@ def _conflict_of_removed_pet(match: Match) -> _RowConflict:
     )
 
 
+SHARED = "; the same is true of another row"
+"""The end of the problem of a conflict that can name only a pet that another conflict names."""
 _MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id", "twin"})
 """The rules of conflicts in which the row may belong to one particular pet."""
 

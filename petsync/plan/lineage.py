@@ -10,7 +10,7 @@ is "lost": a row without a record may be its row, unless it is clearly another o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import (
     Callable,
     Collection,
@@ -60,6 +60,7 @@ __all__ = [
     "Suspect",
     "VacantId",
     "actions_of",
+    "choose_records",
     "find_added_pets",
     "find_alike",
     "find_lost_rows",
@@ -319,10 +320,12 @@ class Match(NamedTuple):
     """True if an earlier run left this row in conflict for the same reason, or if its pet's row had
     no id in the last round.
     """
+    is_shared: bool = False
+    """True if each record is also the first one of another row, which is more similar."""
 
     @property
     def record(self) -> RowRecord:
-        """The first record; the only one of a certain match."""
+        """The first record; the only one of a certain match. Of several, the most likely one."""
         return self.records[0]
 
 
@@ -472,7 +475,9 @@ def identify(
             new = [line for line in lines if line.row not in found]
             if old and new:
                 found |= _Matching(trust, units, old, new, order, last_seen).matches()
+                found = _drop_taken(found)
     ignored = _ignored_names(sheet, vocabulary)
+    found |= _add_possible_records(lines, files, found, order, ignored, last_seen)
     found |= _match_lost_rows(lines, files, found, order, ignored, units, last_seen)
     numbered = _find_contents(sheet, _find_possible_pets(files) & claimed, vocabulary)
     found |= _match_conflict_rows(lines, files, found, order, units, last_seen, numbered)
@@ -957,32 +962,20 @@ def _match_lost_rows(
     last_seen: str,
 ) -> dict[int, Match]:
     """Match the remaining rows with the remaining records."""
-    certain = [match.record for match in found.values() if match.kind == "certain"]
-    there = {*order.ids, *(each.identity for each in certain)}
-    matched = {id(record) for record in certain}
     by_row = {line.row: line for line in lines}
     free_lines = [line for line in lines if is_free(found.get(line.row))]
     # A row in doubt may match only one record, with a similar name or with the same action
     # `add-another`. Another row then matches this record only if its name is similar, too.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
-        record.identity
+        record.identity: _names(record, line)[1]
         for record, line in alone
         if len(found[line.row].records) == 1
         if any(_names(record, line)) or _is_another_still(record, line)
     }
-    in_doubt = {record.identity for record, _ in alone} - has_row
+    in_doubt = {record.identity for record, _ in alone} - has_row.keys()
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
-    for file in files:
-        rows_lost = [
-            record
-            for record in file.expected
-            if record.state != "unsent"
-            and record.identity not in there
-            and _name(record) not in ignored
-        ]
-        shares = any(id(record) in matched for record in file.records)
-        tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
+    for tie, rows_lost in _iter_lost_rows(files, found, order, ignored):
         is_much = len(rows_lost) * len(free_lines) > MAX_LOST_PAIRS
         if is_much and tie == "name":
             continue
@@ -1006,13 +999,161 @@ def _match_lost_rows(
                         is_open=order.is_shuffled or record.identity in in_doubt,
                     )
                 if record.identity in has_row and not is_another:
-                    is_like = is_like and any(_names(record, line))
+                    is_like &= any(_names(record, line)) or _is_only_renamed(
+                        record, line, is_other_similar=has_row[record.identity]
+                    )
                 if is_much or is_like:
                     may_be[line.row].setdefault(record.identity, record)
     return {
         row: Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
         for row, records in may_be.items()
     }
+
+
+def _is_only_renamed(record: RowRecord, line: _Line, *, is_other_similar: bool) -> bool:
+    """Return true if the row has all values of the record but the name, and the names have a word
+    in common. If the row that is taken for the record's has only a similar name, the tags or
+    photos are enough.
+    """
+    has_looks = content(record.row_pet, _LOOKS) == content(line.row_pet, _LOOKS)
+    has_own = bool(_find_support(record, line) & {"tags", "photo_urls"})
+    return has_looks and ((is_other_similar and has_own) or _is_nearly(record, line))
+
+
+def _iter_lost_rows(
+    files: Iterable[_File],
+    found: Mapping[int, Match],
+    order: _Order,
+    ignored: Collection[str],
+) -> Iterator[tuple[_Tie, list[RowRecord]]]:
+    """Yield, for each file, its link with the sheet and the records whose rows are missing."""
+    certain = [match.record for match in found.values() if match.kind == "certain"]
+    there = {*order.ids, *(each.identity for each in certain)}
+    matched = {id(record) for record in certain}
+    for file in files:
+        shares = any(id(record) in matched for record in file.records)
+        tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
+        yield (
+            tie,
+            [
+                record
+                for record in file.expected
+                if record.state != "unsent"
+                and record.identity not in there
+                and _name(record) not in ignored
+            ],
+        )
+
+
+def _drop_taken(found: Mapping[int, Match]) -> dict[int, Match]:
+    """Return the matches, without the doubts about records that certainly belong to other rows."""
+    owners = {m.record.identity: row for row, m in found.items() if m.kind == "certain"}
+    kept = {}
+    for row, match in found.items():
+        records = tuple(r for r in match.records if owners.get(r.identity, row) == row)
+        if match.kind != "doubt" or records == match.records:
+            kept[row] = match
+        elif records:
+            kept[row] = match._replace(records=records)
+    return kept
+
+
+def _add_possible_records(
+    lines: Iterable[_Line],
+    files: Iterable[_File],
+    found: Mapping[int, Match],
+    order: _Order,
+    ignored: Collection[str],
+    last_seen: str,
+) -> dict[int, Match]:
+    """Return the rows in doubt that may also belong to other records, with these records.
+
+    A row in doubt because of its place may belong to any record that is as similar or more.
+    """
+    doubts = [line for line in lines if _is_in_doubt(found.get(line.row))]
+    if sum(len(found[line.row].records) for line in doubts) > MAX_LOST_PAIRS:
+        return {}
+    more: defaultdict[int, dict[Identity, RowRecord]] = defaultdict(dict)
+    for _, rows_lost in _iter_lost_rows(files, found, order, ignored):
+        there = [record for record in rows_lost if record.run_started >= last_seen]
+        if len(there) * len(doubts) > MAX_LOST_PAIRS:
+            continue
+        for line in doubts:
+            own = {record.identity: record for record in found[line.row].records}
+            least = min(_rank(record, line) for record in own.values())
+            for record in there:
+                if (
+                    record.identity not in own
+                    and not _wants_another(record, line)
+                    and _is_in_common(record, line, is_moved=False, is_open=False)
+                    and _rank(record, line) >= least
+                ):
+                    more[line.row].setdefault(record.identity, record)
+    return {
+        row: found[row]._replace(records=(*found[row].records, *records.values()))
+        for row, records in more.items()
+    }
+
+
+def choose_records(
+    doubts: Mapping[int, Match],
+    sheet: Sheet,
+    vocabulary: Vocabulary,
+    taken: Collection[Identity] = frozenset(),
+) -> dict[int, Match]:
+    """Return these matches in doubt, with the most likely record of each row first.
+
+    The row and the record that are most similar choose each other first. A row gets a record that
+    is `taken`, or the first one of another row, only if it may belong to no other record.
+    """
+    slots, row_pets = slots_of(sheet), read_row_pets(sheet, doubts, vocabulary)
+    lines = {row: _Line(row, *slots.get(row, _NOWHERE), pet) for row, pet in row_pets.items()}
+    pairs = {
+        (row, record.identity): (record, line)
+        for row, line in lines.items()
+        for record in reversed(doubts[row].records)
+    }
+    is_much = len(pairs) > MAX_LOST_PAIRS
+    ranks = {key: (0, 0) if is_much else _rank(*pair) for key, pair in pairs.items()}
+    of_rows = Counter((row, rank) for (row, _), rank in ranks.items())
+    of_records = Counter((identity, rank) for (_, identity), rank in ranks.items())
+
+    def sort_key(key: tuple[int, Identity]) -> tuple[int, ...]:
+        (row, identity), (record, line), rank = key, pairs[key], ranks[key]
+        # Of equally similar pairs, one without an alternative comes first.
+        ties = of_rows[row, rank] + of_records[identity, rank]
+        is_moved = _gap(record) != _gap(line)
+        return *(-each for each in rank), ties, is_moved, abs(record.row - row), row, record.row
+
+    first: dict[int, Identity] = {}
+    used = {*taken}
+    ordered: defaultdict[int, list[RowRecord]] = defaultdict(list)
+    for row, identity in sorted(pairs, key=sort_key):
+        ordered[row].append(pairs[row, identity][0])
+        if row not in first and identity not in used:
+            first[row] = identity
+            used.add(identity)
+    return {
+        row: doubts[row]._replace(
+            records=tuple(sorted(records, key=lambda each: each.identity != first.get(row))),
+            is_shared=row not in first,
+        )
+        for row, records in ordered.items()
+    }
+
+
+def _rank(record: RowRecord, line: _Line) -> tuple[int, int]:
+    """Return how similar the row and the record are: a score, and the number of equal tags and
+    photos, which decides between equal scores.
+    """
+    return _score_agreement(record, line), _count_in_common(record, line)
+
+
+def _count_in_common(record: RowRecord, line: _Line) -> int:
+    """Return the number of tags and photos that both have."""
+    photos = photo_keys(record.row_pet.photo_urls), photo_keys(line.row_pet.photo_urls)
+    tags = tag_names(record.row_pet.tags) & tag_names(line.row_pet.tags)
+    return len(tags) + len({*photos[0]} & {*photos[1]})
 
 
 def _match_conflict_rows(
@@ -1158,6 +1299,11 @@ def _find_contents(
     return {content(pet) for pet in read_row_pets(sheet, rows, vocabulary).values()}
 
 
+def _is_in_doubt(match: Match | None) -> bool:
+    """Return true if the row may belong to pets whose rows are in the sheet."""
+    return match is not None and match.kind == "doubt" and not is_free(match)
+
+
 def is_free(match: Match | None) -> bool:
     """Return true if the row is not matched with a pet: it has no match, is another row in the
     place of the recorded row, or was not reached by a stopped run.
@@ -1294,10 +1440,15 @@ class _Matching:
             self._match_sole_names()
         placed = list(self._iter_pairs_in_place())
         rivals = self._find_rivals([pair for pair, _, _ in placed])
+        named_rivals = self._find_named_rivals([pair for pair, _, _ in placed])
         runs = {record.run_id for record, _ in self._pairs}
         for pair, is_anchored, is_loose in placed:
             is_shared = pair[0].run_id in runs
-            self._judge(pair, _Place(is_anchored, is_loose, pair[1].row in rivals, is_shared))
+            row = pair[1].row
+            self._judge(
+                pair,
+                _Place(is_anchored, is_loose, row in rivals, row in named_rivals, is_shared),
+            )
         if self._trust != "any":
             self._match_namesakes()
         self._match_positions()
@@ -1435,6 +1586,34 @@ class _Matching:
                     break
         return found
 
+    def _find_named_rivals(self, placed: Sequence[_Pair]) -> set[int]:
+        """Return the rows of those `placed` pairs with equal names whose record or row fits another
+        row or record of this name better. The other one must not fit its own pair better. If most
+        other values of the pair differ, a row that was only renamed fits the record better, too.
+        """
+        pairs = [pair for pair in placed if _names(*pair)[0]]
+        if len(pairs) * (len(self._new) + len(self._old)) > MAX_LOST_PAIRS:
+            return set()
+        rows, records = _group_by(_name, self._new), _group_by(_name, self._old)
+        of_row = {line.row: _rank(record, line) for record, line in placed}
+        of_record = {id(record): _rank(record, line) for record, line in placed}
+        return {
+            line.row
+            for record, line in pairs
+            if any(
+                max(_rank(record, line), of_row.get(other.row, (0, 0))) < _rank(record, other)
+                for other in rows[_name(line)]
+            )
+            or any(
+                max(_rank(record, line), of_record.get(id(other), (0, 0))) < _rank(other, line)
+                for other in records[_name(line)]
+            )
+            or (
+                not _is_backed(record, line)
+                and any(_is_nearly(record, other) for other in self._new if other is not line)
+            )
+        }
+
     def _judge(self, pair: _Pair, place: _Place) -> None:
         evidence = _collect_evidence(pair, place)
         verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
@@ -1518,6 +1697,8 @@ class _Place(NamedTuple):
     """True if another row in this place may be the recorded row."""
     has_rival: bool
     """True if another row of the sheet may be the recorded row, or the row fits another record."""
+    has_named_rival: bool
+    """True if another row or record of this name, or a row that was only renamed, fits better."""
     is_shared: bool
     """True if the sheet has another row of the record's run. Otherwise the sheet may be an earlier
     copy.
@@ -1574,6 +1755,7 @@ class _Rule(NamedTuple):
 
 _RULES: Mapping[_Trust, Sequence[_Rule]] = {
     "file": (
+        _Rule("doubt", lambda e: e.place.has_named_rival),
         _Rule("certain", lambda e: e.place.is_anchored and e.is_named),
         _Rule("certain", lambda e: e.is_named and e.is_backed),
         _Rule("certain", lambda e: e.is_fixed and e.is_similar and not e.place.has_rival),
@@ -1593,6 +1775,7 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
         _Rule("other", lambda _: True),
     ),
     "kin": (
+        _Rule("doubt", lambda e: e.place.has_named_rival),
         _Rule("certain", lambda e: e.is_named and e.is_backed),
         _Rule(
             "certain",
@@ -1639,11 +1822,11 @@ def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_P
     if len(records) == len(lines) or len(records) * len(lines) > _MAX_PAIRS:
         return list(zip(records, lines, strict=False))
     scored = sorted(
-        (-_score_likeness(record, line), abs(i - k), i, k)
+        (-_score_likeness(record, line), -_count_in_common(record, line), abs(i - k), i, k)
         for i, record in enumerate(records)
         for k, line in enumerate(lines)
     )
-    return _drop_repeated_pairs([(records[i], lines[k]) for _, _, i, k in scored])
+    return _drop_repeated_pairs([(records[i], lines[k]) for *_, i, k in scored])
 
 
 def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
