@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace as other
 from scenarios import PETS, CsvScenario, changed, kinds
+from shop import base_of, plan_of, sheet_saying
 
 import petsync as ps
 from petsync.plan.compare import find_exchanged, find_twins
@@ -189,6 +190,19 @@ def test_twins_are_looked_for_in_whole_columns() -> None:
     found = find_twins(frame, frame)
     assert (found[::2] == pd.RangeIndex(0, 6_000, 2)).all()
     assert (found[1::2] == 1).all()
+
+
+@pytest.mark.parametrize("number", [9, 10, 11, 30])
+def test_a_moved_id_is_found_among_many_pets_of_one_name(number: int) -> None:
+    """If an id moved to another row, both rows are conflicts, however many pets have the name."""
+    names = {"name": "Kit", "status": "available"}
+    rows = [{"id": n, **names, "tags": [ps.Tag(None, f"{n}")]} for n in range(1, number + 1)]
+    pets = [ps.Pet(**{**row, "tags": tuple(row["tags"])}) for row in rows]  # type: ignore[arg-type]
+    moved = {"id": number, "name": "Bo", "status": "sold", "tags": [ps.Tag(None, "new")]}
+    sheet = sheet_saying(*rows[:-1], moved, {**rows[-1], "id": None}, base=base_of(pets))
+    plan = plan_of(pets, sheet)
+    assert not plan.changes
+    assert [each.rule for each in plan.conflicts] == ["misplaced-id"] * 2
 
 
 def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> None:

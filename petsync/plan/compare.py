@@ -111,7 +111,9 @@ __all__ = [
 _COMPARED: tuple[Unit, ...] = ("status", "category", "tags", "photo_urls")
 """The columns, besides the name, in which pets are compared."""
 _NEAR = 10
-"""The maximum number of pets to compare with a row of the same name."""
+"""The number of pets of the same name with which each row of a large sheet is compared."""
+_MAX_TWIN_PAIRS = 100_000
+"""The maximum number of pairs of a row and a pet of its name, up to which more are compared."""
 _MAX_COMPARED = 100
 """The maximum number of pets with which an add is compared: those that agree with it most."""
 _MIN_EXCHANGED = 2
@@ -370,7 +372,8 @@ def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False)
     if "name" not in rows or not len(rows) or not len(pets):
         return result
     named = [normalize(None if pd.isna(name) else name) for name in rows["name"]]
-    near = _by_name(pets, frozenset(filter(None, named)))
+    limit = max(_NEAR, _MAX_TWIN_PAIRS // len(rows))
+    near = _by_name(pets, frozenset(filter(None, named)), limit)
     pairs = [(n, place) for n, name in enumerate(named) for place in near.get(name, ())]
     if not pairs:
         return result
@@ -382,15 +385,16 @@ def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False)
     result[at[same][::-1]] = places[same][::-1]
     if is_sole:
         result[np.bincount(at[same], minlength=len(rows)) > 1] = -1
-        result[[len(near.get(name, ())) >= _NEAR for name in named]] = -1
+        result[[len(near.get(name, ())) >= limit for name in named]] = -1
     return result
 
 
-def _by_name(pets: pd.DataFrame, wanted: Collection[str]) -> dict[str, list[int]]:
+def _by_name(pets: pd.DataFrame, wanted: Collection[str], limit: int) -> dict[str, list[int]]:
+    """Return, by name, the positions of the pets with these names; at most `limit` of each name."""
     places: dict[str, list[int]] = defaultdict(list)
     for place in np.flatnonzero(names_among(pets["name"], wanted)).tolist():
         found = places[normalize(pets["name"].iloc[place])]
-        if len(found) < _NEAR:
+        if len(found) < limit:
             found.append(place)
     return places
 
