@@ -37,14 +37,16 @@ from render_samples import (
 )
 from rendering import plan_html, plan_page, report_html, sheet_html, snapshot_html
 
+from petsync._terms import in_python
 from petsync.models import Tag
 from petsync.plan.change import Coverage, released_note
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.report import OUTCOMES, Report
-from petsync.report.document import Document, MappedRecords, Record, Records, RowKind
-from petsync.report.html import document_page
+from petsync.report.document import Document, MappedRecords, Record, Records, RowKind, reword
+from petsync.report.html import document_html, document_page
 from petsync.report.textdiff import mark_differences
-from petsync.report.views.run import report_page_view
+from petsync.report.views.plan import plan_view
+from petsync.report.views.run import report_page_view, report_view
 from petsync.report.views.sheet import sheet_view
 from petsync.report.words import results_by_cause
 
@@ -119,8 +121,9 @@ def test_html_reads_without_colour() -> None:
 def test_values_show_themselves_in_a_notebook() -> None:
     """A notebook cell shows each kind of value as HTML, in the theme's colours."""
     sheet = sheet_with(finding("unknown-status", 4))
-    assert small_plan()._repr_html_() == plan_html(small_plan())
-    assert small_report()._repr_html_() == report_html(small_report())
+    assert "max_delete=2 would allow it" in small_plan()._repr_html_()
+    for value, view in ((small_plan(), plan_view), (small_report(), report_view)):
+        assert value._repr_html_() == document_html(reword(view(value), in_python))
     assert sheet._repr_html_() == sheet_html(sheet)
     assert small_snapshot()._repr_html_() == snapshot_html(small_snapshot())
     assert "var(--jp-" in plan_html(small_plan())

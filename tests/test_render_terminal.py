@@ -18,11 +18,13 @@ from render_samples import (
     small_report,
     small_snapshot,
 )
-from rendering import plan_text, report_text, snapshot_text
+from rendering import snapshot_text
 from rich.cells import cell_len
 from rich.console import Console
 
+from petsync._terms import in_shell
 from petsync.plan.explain import Explanation
+from petsync.report.document import Document, reword
 from petsync.report.text import document_lines, plain_text, show, terminal_svg
 from petsync.report.views.explain import explanations_view
 from petsync.report.views.plan import plan_view
@@ -43,12 +45,17 @@ def written(out: Console) -> str:
     return out.file.getvalue()
 
 
+def shell_text(view: Document) -> str:
+    """Return the plain text of a document, with the options of commands alone."""
+    return plain_text(reword(view, in_shell))
+
+
 def test_without_a_terminal_it_is_the_plain_text() -> None:
     """Without a terminal the output is the plain text, byte for byte, for each kind of value."""
     sheet = sheet_with(finding("unknown-status", 4))
     for show_value, value, text in (
-        (show, plan_view(small_plan()), plan_text(small_plan())),
-        (show, report_view(small_report()), report_text(small_report())),
+        (show, plan_view(small_plan()), shell_text(plan_view(small_plan()))),
+        (show, report_view(small_report()), shell_text(report_view(small_report()))),
         (show, sheet_view(sheet), plain_text(sheet_view(sheet))),
         (
             show,
@@ -67,7 +74,7 @@ def test_on_a_terminal_it_is_the_same_text_in_colour() -> None:
     show(plan_view(small_plan()), out)
     assert "\x1b[32m  + new  \x1b[0m" in written(out)
     assert "\x1b[31m  -  99  \x1b[0m" in written(out)
-    assert _STYLE.sub("", written(out)) == plan_text(small_plan()) + "\n"
+    assert _STYLE.sub("", written(out)) == shell_text(plan_view(small_plan())) + "\n"
 
 
 def test_changed_characters_are_coloured() -> None:
@@ -126,7 +133,7 @@ def test_no_name_reaches_the_terminal_raw(name: str) -> None:
     out = console(force_terminal=True, color_system="truecolor")
     show(plan_view(plan), out)
     plain = _STYLE.sub("", written(out))
-    assert plain == plan_text(plan) + "\n"
+    assert plain == shell_text(plan_view(plan)) + "\n"
     assert "\x1b" not in plain
 
 
