@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -505,6 +507,32 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
     moved = continue_base(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
     assert moved.unsure_units == {}
     assert moved.sheet_rows.equals(sheet.base.sheet_rows)
+
+
+def test_a_new_row_of_a_newer_export_is_no_rename(tmp_path: Path) -> None:
+    """An export of the available pets replaces the sheet from which a pet was added that is sold by
+    now: a new row in its old place adds a pet, and the same row as before is that pet.
+    """
+    with Sandbox(auth=False) as box, ps.connect(box.url, state=tmp_path / "state") as store:
+        box.reset([Pet(id=n, name=f"Pet {n}", status="available") for n in (1, 2, 3)])
+        path = tmp_path / "pets.xlsx"
+        ps.write_sheet(store.snapshot(), path)
+        append(path, {"name": "Newby", "status": "available"})
+        assert store.apply(store.plan(path), progress=False).exit_code == 0
+        (new,) = (pet for pet in box.pets() if pet.name == "Newby")
+        box.put(replace(new, status="sold"))
+        later = store.snapshot(statuses=["available"])
+        later = dataclasses.replace(later, taken_at=later.taken_at + timedelta(seconds=2))
+        ps.write_sheet(later, path, force=True)
+        shutil.copy(path, tmp_path / "copy.xlsx")
+        append(path, {"name": "Ivy", "status": "available"})
+        plan = store.plan(path)
+        assert [(each.kind, each.pet_id) for each in plan.changes] == [("add", None)]
+        assert not plan.conflicts
+        shutil.copy(tmp_path / "copy.xlsx", path)
+        append(path, {"name": "Newby", "status": "available"})
+        plan = store.plan(path)
+        assert {each.pet_id for each in (*plan.changes, *plan.conflicts)} <= {new.id}
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["", "write-ids"])

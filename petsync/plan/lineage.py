@@ -891,22 +891,41 @@ def _group_by_file(
     """Return the records by their files. `ids` are the ids in the sheet."""
     if not lines:
         return []
-    groups: defaultdict[tuple[str, str, str], list[RowRecord]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str, bool], list[RowRecord]] = defaultdict(list)
     for record in records:
         # All DataFrames have one name, but each run may have had another one.
         run = record.run_started if record.source == FRAME_NAME else ""
-        groups[record.source, record.tab, run].append(record)
+        is_left_out = _is_left_out(record, sheet)
+        groups[record.source, record.tab, run, is_left_out].append(record)
     base = _base_of(sheet)
     files = []
-    for of_file in groups.values():
+    for (*_, is_left_out), of_file in groups.items():
         conflicts, known = _split_conflicts(of_file)
         newest = _select_newest(known)
-        trust = _judge_trust(sheet, lines, newest or conflicts, of_file, units)
+        trust: _Trust = (
+            "any"
+            if is_left_out
+            else _judge_trust(sheet, lines, newest or conflicts, of_file, units)
+        )
         # A new export does not have the rows that were added to the older export that it replaced.
         expected = _select_newest(r for r in known if not base or r.base in ("", base))
         tie = _judge_tie(sheet, expected, trust, ids)
         files.append(_File(trust, tie, newest, expected if tie else [], conflicts))
     return files
+
+
+def _is_left_out(record: RowRecord, sheet: Sheet) -> bool:
+    """Return true if the sheet is a newer export than the record, without the record's pet: a row
+    in the place of the record's row is then another one.
+    """
+    base = sheet.base
+    return (
+        base is not None
+        and record.pet_id is not None
+        and record.base not in ("", base.taken_at)
+        and record.run_started < base.taken_at
+        and record.pet_id not in base.ids
+    )
 
 
 def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
