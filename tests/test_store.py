@@ -20,6 +20,7 @@ from sheetmaking import assert_same_frames
 
 import petsync as ps
 from petsync.apply.journal import journal, schema
+from petsync.errors import SheetError
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -107,6 +108,63 @@ def test_a_table_has_the_ids_of_tags_with_one_name(store: ps.Store, tmp_path: Pa
         ps.write_sheet(pd.read_parquet(tmp_path / "pets.parquet"), tmp_path / f"pets{suffix}")
         read = ps.read_sheet(tmp_path / f"pets{suffix}").frame
         assert read["tags"].iloc[0] == ["shy", "", "a"]
+
+
+@pytest.mark.parametrize("others", [0, 300])
+def test_an_edit_of_a_tag_s_id_alone_is_planned(tmp_path: Path, others: int) -> None:
+    """The plan of a DataFrame, and `diff`, see another id of a tag whose name stays, in small and
+    in large stores; the ids of pets and of categories can be assigned too.
+    """
+    twice = msgspec.structs.replace(TOM, tags=(ps.Tag(7, "x"), ps.Tag(8, "x")))
+    more = (ps.Pet(id=100 + n, name=f"pet {n}", status="sold") for n in range(others))
+    with (
+        Sandbox(pets=[REX, twice, *more], auth=False) as box,
+        ps.connect(box.url, state=tmp_path / "state") as store,
+    ):
+        pets = store.pets()
+        pets.at[0, "tags"] = [ps.Tag(99, "shy")]
+        pets.at[1, "tags"] = [pets.at[1, "tags"][0], ps.Tag(9, "x")]
+        plan = store.plan(pets)
+        assert {each.pet_id: each.fields for each in plan.changes} == {1: ("tags",), 2: ("tags",)}
+        assert len(ps.diff(store.pets(), pets).rows) == 2
+        store.apply(plan, progress=False)
+        assert store.api.get_pet_by_id(1).tags == (ps.Tag(99, "shy"),)
+        assert store.api.get_pet_by_id(2).tags == (ps.Tag(7, "x"), ps.Tag(9, "x"))
+        pets = store.snapshot().frame
+        pets.loc[0, "category_id"] = 5
+        pets.loc[pets["id"] == 2, "id"] = 2
+        assert pets[["id", "category_id"]].iloc[0].to_list() == [1, 5]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet", ".csv", ".xlsx"])
+def test_a_written_table_means_what_the_table_means(tmp_path: Path, suffix: str) -> None:
+    """A missing list or column changes nothing, a text stands for a list, and a tag without a name
+    keeps its id: the plan of the file is that of the DataFrame.
+    """
+    rex = msgspec.structs.replace(REX, tags=(ps.Tag(5), ps.Tag(1, "shy")), photo_urls=("u",))
+    with (
+        Sandbox(pets=[rex, TOM], auth=False) as box,
+        ps.connect(box.url, state=tmp_path / "state") as store,
+    ):
+
+        def changes(frame: pd.DataFrame | ps.types.Snapshot) -> list[tuple[int | None, Any]]:
+            ps.write_sheet(frame, path, force=True)
+            plan = store.plan(path, two_way=True)
+            assert not plan.blocked
+            return [(each.pet_id, each.after and each.after.tags) for each in plan.changes]
+
+        path = tmp_path / f"pets{suffix}"
+        assert changes(store.snapshot()) == []
+        pets = store.pets()
+        assert changes(pets[["id", "name"]]) == []
+        pets.at[0, "tags"] = pets.at[0, "photo_urls"] = None
+        assert changes(pets) == []
+        pets.at[0, "tags"], pets.at[0, "photo_urls"] = "shy; old", "u"
+        assert changes(pets) == [(1, (ps.Tag(1, "shy"), ps.Tag(None, "old")))]
+        if suffix in (".json", ".jsonl", ".parquet"):
+            pets.at[1, "tags"] = '"shy'
+            with pytest.raises(SheetError, match="row 1 of the DataFrame has '\"shy' in tags"):
+                ps.write_sheet(pets, path, force=True)
 
 
 def test_pets_are_all_pets(store: ps.Store) -> None:

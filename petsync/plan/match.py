@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.models import Category, Pet, TagName
+from petsync.models import Category, Pet
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -47,7 +47,15 @@ from petsync.table.frame import (
     select,
     unique_texts,
 )
-from petsync.table.lists import Items, ListArray, blocks, count_items, find_similar, pick
+from petsync.table.lists import (
+    Items,
+    ListArray,
+    blocks,
+    count_items,
+    find_similar,
+    pick,
+    without_names,
+)
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -546,12 +554,7 @@ def iter_rows(
 def _list_values(column: _Array) -> list[Any]:
     """Return the values, with None for blank cells."""
     if isinstance(column, ListArray | pd.arrays.NumpyExtensionArray):
-        return [
-            [item.tag if isinstance(item, TagName) else item for item in value]
-            if isinstance(value, list)
-            else None
-            for value in column.tolist()
-        ]
+        return [without_names(each) if isinstance(each, list) else None for each in column.tolist()]
     return plain_values(column)
 
 

@@ -205,7 +205,8 @@ def _take_value(column: str, value: Any) -> Any:
         what = _TYPE_NAMES.get(type(value), f"a value of the type {type(value).__name__}")
         meant = "a list or a text" if column in _LISTS else "a text or a number"
         raise _WrongValueError(f"The value is {what}, where petsync needs {meant}.")
-    return [_take_item(column, item) for item in value if item is not None]
+    # A missing name stays in its place beside the tag's id.
+    return [None if item is None else _take_item(column, item) for item in value]
 
 
 def _take_item(column: str, item: Any) -> str | Tag:

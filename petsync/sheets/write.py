@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -17,9 +18,8 @@ import pyarrow.parquet as pq
 
 from petsync._files import check_name, write_atomically
 from petsync.errors import SheetError
-from petsync.models import Pet
 from petsync.plan.change import Snapshot
-from petsync.protocol.json import encode_pet, encode_pets
+from petsync.protocol.json import encode_pet
 from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
 from petsync.sheets.files import no_address
@@ -43,8 +43,10 @@ from petsync.table.arrow import (
     table_from_frame,
 )
 from petsync.table.base import Base
+from petsync.table.cells import CellError, parse_photo_urls, parse_tags
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, pets_from_frame
+from petsync.table.lists import lists_of
 from petsync.table.options import STATUSES
 from petsync.table.sheet import Sheet, rows_of
 
@@ -139,8 +141,8 @@ def write_sheet(
         ".xlsx": workbook,
         ".csv": lambda: _csv_file(data, clear, ",", is_own_base=is_own_base),
         ".tsv": lambda: _csv_file(data, clear, "\t", is_own_base=is_own_base),
-        ".json": lambda: encode_pets(_pets(data)),
-        ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in _pets(data)),
+        ".json": lambda: b"[" + b",".join(_json_rows(data)) + b"]",
+        ".jsonl": lambda: b"".join(row + b"\n" for row in _json_rows(data)),
         ".parquet": lambda: parquet_bytes(_parquet_table(data)),
     }
     writer = writers.get(path.suffix.casefold())
@@ -184,9 +186,46 @@ def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
     return stream.getvalue().encode("utf-8-sig")
 
 
-def _pets(data: Any) -> list[Pet]:
-    """Return the pets of the rows; a tag that is a name becomes a Tag."""
-    return pets_from_frame(frame_from_table(table_from_frame(_values(data))))
+def _json_rows(data: Any) -> list[bytes]:
+    """Return the rows as JSON objects, without the lists that are missing."""
+    table = _value_table(data)
+    rows = list(map(encode_pet, pets_from_frame(frame_from_table(table))))
+    if isinstance(data, Snapshot | PetTable):
+        return rows
+    for column, key in (("tags", "tags"), ("photo_urls", "photoUrls")):
+        for row in np.flatnonzero(table[column].is_null()).tolist():
+            fields = msgspec.json.decode(rows[row])
+            fields.pop(key, None)
+            rows[row] = msgspec.json.encode(fields)
+    return rows
+
+
+def _value_table(data: Any) -> pa.Table:
+    """Return the Arrow table of the rows, for files with values instead of cells."""
+    frame = _values(data)
+    return table_from_frame(
+        frame.assign(
+            **{
+                name: lists_of([_parse(name, row, each) for row, each in enumerate(frame[name])])
+                for name in ("tags", "photo_urls")
+                if name in frame and any(isinstance(each, str) for each in frame[name])
+            }
+        )
+    )
+
+
+def _parse(column: str, row: int, value: Any) -> Any:
+    """Return the items of a text, as a cell has them; any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    try:
+        items = parse_tags(value) if column == "tags" else parse_photo_urls(value)
+    except CellError as error:
+        raise SheetError(
+            f"row {row} of the DataFrame has {value[:40]!r} in {column}: {error}",
+            hint="Make it a list.",
+        ) from None
+    return [*items] or None
 
 
 def _frame(data: Any) -> pd.DataFrame:
@@ -235,7 +274,7 @@ def _parquet_table(data: Any) -> pa.Table:
         return table
     frame = _values(data)
     present = {*frame.columns, EXTRA} - {TAG_IDS} | ({TAG_IDS} if "tags" in frame else set())
-    return table_from_frame(frame).select([name for name in SCHEMA.names if name in present])
+    return _value_table(data).select([name for name in SCHEMA.names if name in present])
 
 
 def _base_lines(base: Base | None) -> list[str]:

@@ -95,11 +95,11 @@ class PetTable:
     @property
     def frame(self) -> pd.DataFrame:
         """The pets as a DataFrame with Python lists, which a user may change."""
-        rows = self.rows
         if self._before is None:
+            rows = self.rows
             self._before = rows.copy()
-        self._frame, self._table = with_python_lists(rows), None
-        return self._frame
+            self._frame, self._table = with_python_lists(rows), None
+        return self.rows
 
     @property
     def is_edited(self) -> bool:
@@ -198,7 +198,7 @@ def rows_from_table(table: pa.Table) -> pd.DataFrame:
             "photo_urls": ListArray(Items(_whole(table["photo_urls"]))),
         }
         if texts:
-            columns["tags"] = columns["tags"].objects
+            columns["tags"] = columns["tags"].objects.copy()
             extra = _split_extra(texts, columns["tags"])
             if any(extra):
                 columns[EXTRA] = pd.Series(extra, dtype=object)
@@ -251,7 +251,7 @@ def _split_extra(
         fields, of_tags = fields if isinstance(fields, list) else (fields, {})
         for position, more in of_tags.items():
             tag = tags[place][int(position)]
-            tags[place][int(position)] = TagName(Tag(tag.id, tag.name, more))
+            tags[place][int(position)] = Tag(tag.id, tag.name, more)
         extra.append(fields or None)
     return extra
 

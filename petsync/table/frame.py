@@ -14,7 +14,7 @@ import pyarrow.types as types
 from petsync._sync import no_collection
 from petsync.models import Category, Pet, Tag, as_tag
 from petsync.table.columns import COLUMNS
-from petsync.table.lists import ListArray, lists_of, names_of_tags
+from petsync.table.lists import ListArray, lists_of, names_of_tags, without_names
 
 __all__ = [
     "EXTRA",
@@ -205,13 +205,17 @@ def select(frame: pd.DataFrame, mask: Mask) -> pd.DataFrame:
 
 
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
-    """Return the values of a column as Python values, None for a missing one."""
+    """Return the values of a column as Python values, None for a missing one, with a Tag instead of
+    each `TagName` in a list.
+    """
     is_plain = isinstance(column, ListArray | pd.arrays.NumpyExtensionArray)
     is_few = len(column) <= FEW
     if isinstance(column, pd.arrays.ArrowStringArray) or (is_few and not is_plain):
         found: list[Any] = pa.array(column, from_pandas=True).to_pylist()
         return found
     values: list[Any] = (column.to_numpy() if is_plain else column).tolist()
+    if is_plain and not isinstance(column, ListArray):
+        values = [without_names(each) for each in values]
     if is_few and not any(each is None or isinstance(each, _MAY_BE_MISSING) for each in values):
         return values
     missing = column.isna()

@@ -35,6 +35,7 @@ __all__ = [
     "pick",
     "shared_tag",
     "with_python_lists",
+    "without_names",
 ]
 
 _TEXT = pa.large_string()
@@ -152,15 +153,16 @@ class Items:
         names = build([tag.name for tag in flat], _TEXT)
         return cls(names, build([tag.id for tag in flat], pa.int64()))
 
-    def to_lists(self) -> _Objects:
-        """Return the lists as Python lists, None for a missing one. A tag is a `TagName`, and equal
-        tags are one object.
+    def to_lists(self, *, are_named: bool = False) -> _Objects:
+        """Return the lists as Python lists, None for a missing one. Equal tags are one object. With
+        `are_named`, a tag is a `TagName`.
         """
         if self.ids is None:
             flat: list[Any] = flatten(self.names).to_pylist()
         else:
             codes, kinds = self._find_kinds()
-            flat = lists_of(names_of_tags(kinds))[codes].tolist()
+            kinds = lists_of(names_of_tags(kinds)) if are_named else kinds
+            flat = kinds[codes].tolist()
         lists: list[list[Any] | None] = [
             flat[start:end] for start, end in pairwise(self.bounds().tolist())
         ]
@@ -534,7 +536,7 @@ class ListDtype(pd.api.extensions.ExtensionDtype):
 
 
 class ListArray(pd.api.extensions.ExtensionArray):
-    """An immutable column of lists of `TagName`, or of URLs. A value is a Python list, or None if
+    """An immutable column of lists of `Tag`, or of URLs. A value is a Python list, or None if
     it is missing. The Python lists are built when one of them is first used.
     """
 
@@ -654,13 +656,38 @@ def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with Python lists instead of each ListArray."""
-    columns = {name: column.array for name, column in frame.items()}
-    lists = {name: each for name, each in columns.items() if isinstance(each, ListArray)}
+    """Return the frame for a user, who may change it: with Python lists instead of each ListArray,
+    and with a `TagName` instead of each Tag. If it has neither, return the frame itself.
+    """
+    columns: dict[Any, Any] = {name: column.array for name, column in frame.items()}
+    lists: dict[Any, Any] = {
+        name: each.items.to_lists(are_named=True)
+        for name, each in columns.items()
+        if isinstance(each, ListArray)
+    }
+    tags = columns.get("tags")
+    if isinstance(tags, pd.arrays.NumpyExtensionArray) and any(map(_has_tag, tags)):
+        lists["tags"] = lists_of([_name_tags(each) for each in tags])
     if not lists:
         return frame
-    columns |= {name: each.objects.copy() for name, each in lists.items()}
-    return pd.DataFrame(columns, index=frame.index, copy=False)
+    # The numbers may be those of an immutable Arrow array.
+    numbers = {n: e.copy() for n, e in columns.items() if isinstance(e, pd.arrays.IntegerArray)}
+    return pd.DataFrame(columns | numbers | lists, index=frame.index, copy=False)
+
+
+def _has_tag(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(item, Tag) for item in value)
+
+
+def _name_tags(value: Any) -> Any:
+    return names_of_tags(map(as_tag, value)) if _has_tag(value) else value
+
+
+def without_names(value: Any) -> Any:
+    """Return a value of a user's column, with a Tag instead of each `TagName` in a list."""
+    if not isinstance(value, list):
+        return value
+    return [item.tag if isinstance(item, TagName) else item for item in value]
 
 
 def count_items(column: pd.api.extensions.ExtensionArray) -> Counter[Any]:
@@ -682,5 +709,4 @@ def have_items(
 def _values_of(column: pd.api.extensions.ExtensionArray) -> Iterator[list[Any]]:
     """Yield the tags or URLs of each list in a column of Python lists; none for a missing list."""
     for each in column.to_numpy(dtype=object).tolist():
-        items = each if isinstance(each, list | tuple) else ()
-        yield [item.tag if isinstance(item, TagName) else item for item in items]
+        yield without_names([*each]) if isinstance(each, list | tuple) else []

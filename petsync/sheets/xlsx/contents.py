@@ -74,14 +74,19 @@ def _format_values(
         "id": _number,
         "category": lambda value: marker if value == CLEARED else escape_marker(str(value), marker),
         "category_id": _number,
-        "tags": lambda value: escaped_list(_tags, value, "; ", marker),
-        "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),
+        "tags": _unless_text(lambda value: escaped_list(_tags, value, "; ", marker)),
+        "photo_urls": _unless_text(lambda value: escaped_list(addresses, value, separator, marker)),
         ACTION: lambda value: "" if value == "merge" else str(value),
     }
     form = forms.get(name, lambda value: escape_marker(str(value), marker))
     return [
         "" if value is None else form(value) if value == 0 or value else empty for value in values
     ]
+
+
+def _unless_text(form: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return a function that returns a text unchanged: in a DataFrame, it stands for a list."""
+    return lambda value: value if isinstance(value, str) else form(value)
 
 
 def cell_columns(
