@@ -122,8 +122,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported in one line
                 # A command that is interrupted in its last steps has completed.
                 if code is None or not isinstance(error, KeyboardInterrupt):
-                    code = exit_code(error)
-                    code = _report_error(error, context, arguments)
+                    cause = _find_interrupt(error) or error
+                    code = exit_code(cause)
+                    code = _report_error(cause, context, arguments)
             if args is None:
                 signals.finish(code, is_interrupted=code in _INTERRUPTED_CODES)
                 # The collections of Python's shutdown would visit every object.
@@ -132,6 +133,16 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         # Interrupted again while an error is printed: end at once.
         os._exit(INTERRUPTED if code is None else code)
     sys.exit(code)
+
+
+def _find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interrupt during which a RuntimeError was raised, if any: Python's own `with lock`
+    and event loops can fail when they are left by an interrupt.
+    """
+    cause: BaseException | None = error if type(error) is RuntimeError else None
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 def _map_large_blocks() -> None:

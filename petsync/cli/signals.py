@@ -157,7 +157,12 @@ def _end_process(_: int, __: FrameType | None) -> None:
     os._exit(_INTERRUPTED)
 
 
+_is_interrupted = False
+"""Whether an interrupt was raised in this process."""
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _is_interrupted
     if number == getattr(signal, "SIGHUP", None):
         # A closed terminal sends SIGHUP twice, from the kernel and from the shell; the second one
         # must not interrupt the changes in flight.
@@ -165,6 +170,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     if hasattr(signal, "setitimer") and _is_importing(frame):
         _interrupt_later()
     else:
+        _is_interrupted = True
         raise KeyboardInterrupt
 
 
@@ -195,5 +201,6 @@ def _handle_unraisable(args: sys.UnraisableHookArgs) -> None:
     """
     if issubclass(args.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
         _interrupt_later()
-    else:
+    elif not _is_interrupted:
+        # After an interrupt, an object that is only half built can fail in its `__del__`.
         sys.__unraisablehook__(args)

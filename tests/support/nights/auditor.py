@@ -137,7 +137,7 @@ class Auditor:
             assert round_.round.get("problem"), round_.round
             return
         # A change of the store that the sheet's value replaced is no difference any more.
-        opens = [each for each in round_.open if " is replaced with " not in each["problem"]]
+        opens = [each for each in round_.open if " was replaced with " not in each["problem"]]
         unexplained = [place for place in differences if not _covers(opens, place)]
         # If very many pets were never in a row, the report names only their number.
         strangers = [place for place in unexplained if place[1] is None]
