@@ -157,8 +157,8 @@ def write(path: Path, cells: Mapping[int, Mapping[str, str]]) -> None:
     book.save(path)
 
 
-def append(path: Path, cells: Mapping[str, str]) -> None:
-    """Type a row below all others."""
+def append(path: Path, cells: Mapping[str, str], *, row: int = len(SHOP) + 2) -> None:
+    """Type a row below all others, in a workbook in this row."""
     if path.suffix == ".csv":
         with path.open(encoding="utf-8-sig", newline="") as file:
             header, *_ = csv.reader(file)
@@ -169,7 +169,7 @@ def append(path: Path, cells: Mapping[str, str]) -> None:
     tab = book.worksheets[0]
     places = {str(cell.value): cell.column for cell in tab[1]}
     for column, text in cells.items():
-        tab.cell(len(SHOP) + 2, places[column]).value = text
+        tab.cell(row, places[column]).value = text
     book.save(path)
 
 
@@ -509,30 +509,80 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
     assert moved.sheet_rows.equals(sheet.base.sheet_rows)
 
 
-def test_a_new_row_of_a_newer_export_is_no_rename(tmp_path: Path) -> None:
+NEWBY = {"name": "Newby", "status": "available", "category": "Dogs", "tags": "calm"}
+
+
+@pytest.mark.parametrize(
+    ("row", "meaning"),
+    [
+        ({"name": "Ivy", "status": "available"}, "another pet"),
+        (NEWBY, "the pet"),
+        (NEWBY | {"tags": "calm; young"}, "a question"),
+        (NEWBY | {"category": "Cats", "tags": "young"}, "a question"),
+    ],
+)
+@pytest.mark.parametrize("others", [0, 1], ids=["in its place", "elsewhere"])
+def test_rows_of_a_newer_export_without_a_pet(
+    tmp_path: Path, row: Mapping[str, str], meaning: str, others: int
+) -> None:
     """An export of the available pets replaces the sheet from which a pet was added that is sold by
-    now: a new row in its old place adds a pet, and the same row as before is that pet.
+    now: a new row in its place adds a pet, its own row is that pet, and its edited row is a
+    question.
     """
     with Sandbox(auth=False) as box, ps.connect(box.url, state=tmp_path / "state") as store:
         box.reset([Pet(id=n, name=f"Pet {n}", status="available") for n in (1, 2, 3)])
         path = tmp_path / "pets.xlsx"
         ps.write_sheet(store.snapshot(), path)
-        append(path, {"name": "Newby", "status": "available"})
+        append(path, NEWBY, row=5)
         assert store.apply(store.plan(path), progress=False).exit_code == 0
         (new,) = (pet for pet in box.pets() if pet.name == "Newby")
         box.put(replace(new, status="sold"))
+        for n in range(others):
+            box.put(Pet(id=9 + n, name=f"Other {n}", status="available"))
         later = store.snapshot(statuses=["available"])
         later = dataclasses.replace(later, taken_at=later.taken_at + timedelta(seconds=2))
         ps.write_sheet(later, path, force=True)
-        shutil.copy(path, tmp_path / "copy.xlsx")
-        append(path, {"name": "Ivy", "status": "available"})
+        append(path, row, row=5 + others)
         plan = store.plan(path)
-        assert [(each.kind, each.pet_id) for each in plan.changes] == [("add", None)]
-        assert not plan.conflicts
-        shutil.copy(tmp_path / "copy.xlsx", path)
-        append(path, {"name": "Newby", "status": "available"})
+        assert [each.kind for each in plan.changes] == ["add"] * (meaning == "another pet")
+        assert [each.pet_id for each in plan.conflicts] == [new.id] * (meaning == "a question")
+        assert plan.recognised == ({5 + others: new.id} if meaning == "the pet" else {})
+
+
+ROWS = {
+    "a tag moves to a new row": (
+        ["Kit,available,Cats,y", "Bo,available,Dogs,"],
+        ["Kit,available,Cats,x", "Kit,available,Cats,red; y", "Bo,available,Dogs,"],
+        {2: 2, 3: 2},
+    ),
+    "a copy replaces a row": (
+        ["Bo,available,Cats,green", "Luna,available,Cats,"],
+        ["Bo,available,Cats,green", "Bo,available,Cats,green"],
+        {3: 3},
+    ),
+    "a corrected name, and a new row with the old one": (
+        ["Luna,available,Dogs,x", "Kit,sold,Cats,", "Bo,sold,Dogs,"],
+        ["Luna,available,Dogs,x", "Kita,sold,Cats,", "Bo,sold,Dogs,", "Kit,available,Cats,blue"],
+        {3: 3, 5: 3},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_a_new_row_never_takes_the_pet_of_another_row(tmp_path: Path, case: str) -> None:
+    """Rows without ids of which two may be one pet are questions: none is added, and no pet is
+    overwritten.
+    """
+    before, after, questions = ROWS[case]
+    with Sandbox(auth=False) as box, ps.connect(box.url, state=tmp_path / "state") as store:
+        box.reset([Pet(id=1, name="Pet 1", status="sold")])
+        path = tmp_path / "pets.csv"
+        path.write_text("\n".join(["name,status,category,tags", *before, ""]))
+        assert store.apply(store.plan(path), progress=False).exit_code == 0
+        path.write_text("\n".join(["name,status,category,tags", *after, ""]))
         plan = store.plan(path)
-        assert {each.pet_id for each in (*plan.changes, *plan.conflicts)} <= {new.id}
+        assert plan.changes == ()
+        assert {each.row: each.pet_id for each in plan.conflicts} == questions
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["", "write-ids"])

@@ -788,9 +788,9 @@ _SEVERAL = 2
 """The minimum number of equal values for a row to count as a possible edit of the recorded row in
 the same place.
 """
-_Trust = Literal["file", "kin", "any"]
+_Trust = Literal["file", "kin", "left", "any"]
 """The origin of a record: this file, a copy or the original of this file, or any other file."""
-_TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
+_TRUSTS: tuple[_Trust, ...] = ("file", "kin", "left", "any")
 _Tie = Literal["ids", "rows", "name", ""]
 """What links a sheet to records: its export or ids, rows that both have, its name, or nothing."""
 MAX_LOST_PAIRS = 100_000
@@ -902,11 +902,9 @@ def _group_by_file(
     for (*_, is_left_out), of_file in groups.items():
         conflicts, known = _split_conflicts(of_file)
         newest = _select_newest(known)
-        trust: _Trust = (
-            "any"
-            if is_left_out
-            else _judge_trust(sheet, lines, newest or conflicts, of_file, units)
-        )
+        trust = _judge_trust(sheet, lines, newest or conflicts, of_file, units)
+        if is_left_out and trust != "any":
+            trust = "left"
         # A new export does not have the rows that were added to the older export that it replaced.
         expected = _select_newest(r for r in known if not base or r.base in ("", base))
         tie = _judge_tie(sheet, expected, trust, ids)
@@ -923,7 +921,7 @@ def _is_left_out(record: RowRecord, sheet: Sheet) -> bool:
         base is not None
         and record.pet_id is not None
         and record.base not in ("", base.taken_at)
-        and record.run_started < base.taken_at
+        and max(record.run_started, record.at) < base.taken_at
         and record.pet_id not in base.ids
     )
 
@@ -1460,6 +1458,7 @@ class _Matching:
         placed = list(self._iter_pairs_in_place())
         rivals = self._find_rivals([pair for pair, _, _ in placed])
         named_rivals = self._find_named_rivals([pair for pair, _, _ in placed])
+        self._contents = {self._key(line) for _, line in self._pairs}
         runs = {record.run_id for record, _ in self._pairs}
         for pair, is_anchored, is_loose in placed:
             is_shared = pair[0].run_id in runs
@@ -1522,7 +1521,22 @@ class _Matching:
             if name and len(records) == 1 and len(news.get(name, ())) == 1
         ]
         if self._trust == "file":
-            near = [pair for pair in pairs if _is_backed(*pair)]
+            # A row in the record's place that was only renamed may be its row, too.
+            there = {line.row: line for line in self._new if _name(line) not in olds}
+            near = []
+            for record, line in pairs:
+                other = there.get(record.row)
+                if not _is_backed(record, line):
+                    continue
+                if (
+                    other is not None
+                    and _is_there(record, other)
+                    and _is_nearly(record, other)
+                    and not (_wants_another(record, line) or _wants_another(record, other))
+                ):
+                    self._add_doubts([(record, line), (record, other)], is_edited=True)
+                else:
+                    near.append((record, line))
         else:
             near = [pair for pair in pairs if self._pairs and _is_all_support(*pair)]
         self._add_certain((pair for pair in near if not _wants_another(*pair)), is_edited=True)
@@ -1613,6 +1627,7 @@ class _Matching:
         pairs = [pair for pair in placed if _names(*pair)[0]]
         if len(pairs) * (len(self._new) + len(self._old)) > MAX_LOST_PAIRS:
             return set()
+        named = {line.row for _, line in pairs}
         rows, records = _group_by(_name, self._new), _group_by(_name, self._old)
         of_row = {line.row: _rank(record, line) for record, line in placed}
         of_record = {id(record): _rank(record, line) for record, line in placed}
@@ -1627,6 +1642,14 @@ class _Matching:
                 max(_rank(record, line), of_record.get(id(other), (0, 0))) < _rank(other, line)
                 for other in records[_name(line)]
             )
+            or any(
+                # Only the tags or photos speak against a row that is nearer to the record's place.
+                other.row not in named
+                and _gap(other) == _gap(line)
+                and abs(other.row - record.row) < abs(line.row - record.row)
+                and _score_likeness(record, other) >= _score_likeness(record, line)
+                for other in rows[_name(line)]
+            )
             or (
                 not _is_backed(record, line)
                 and any(_is_nearly(record, other) for other in self._new if other is not line)
@@ -1638,6 +1661,9 @@ class _Matching:
         verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
         if _wants_another(*pair):
             return
+        is_copy = not any(_names(*pair)) and self._key(pair[1]) in self._contents
+        if verdict == "certain" and is_copy:
+            verdict = "doubt"  # It may be a copy of another row.
         if verdict == "certain":
             self._add_certain([pair], is_edited=True)
         elif verdict == "doubt":
@@ -1809,6 +1835,7 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
         _Rule("doubt", lambda e: e.is_named or e.has_own_values),
         _Rule("doubt", lambda e: e.is_fixed and e.agreeing >= _SEVERAL),
     ),
+    "left": (_Rule("doubt", lambda e: e.is_named or e.is_similar or e.has_own_values),),
     "any": (
         _Rule("doubt", lambda e: e.is_named and e.is_backed and (bool(e.support) or not e.says)),
     ),
