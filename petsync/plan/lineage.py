@@ -1065,14 +1065,14 @@ def _iter_lost_rows(
 def _drop_taken(found: Mapping[int, Match]) -> dict[int, Match]:
     """Return the matches, without the doubts about records that certainly belong to other rows."""
     owners = {m.record.identity: row for row, m in found.items() if m.kind == "certain"}
-    kept = {}
+    remaining = {}
     for row, match in found.items():
         records = tuple(r for r in match.records if owners.get(r.identity, row) == row)
         if match.kind != "doubt" or records == match.records:
-            kept[row] = match
+            remaining[row] = match
         elif records:
-            kept[row] = match._replace(records=records)
-    return kept
+            remaining[row] = match._replace(records=records)
+    return remaining
 
 
 def _add_possible_records(
