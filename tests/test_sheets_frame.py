@@ -675,3 +675,18 @@ def test_an_arrow_stream_that_is_no_table_is_refused() -> None:
     table = pa.table({"id": [1], "name": ["A"]})
     with pytest.raises(SheetError, match="a DataFrame has no file"):
         read_sheet(table, corrections={"row 0, name": "B"})
+
+
+def test_pets_are_read_from_lists_of_any_kind(tmp_path: Path) -> None:
+    """A DataFrame from Parquet, with arrays as lists, has the same pets, without the tags' ids; a
+    value of another type is named.
+    """
+    pets = [Pet(id=1, name="Rex", tags=(Tag(7, "shy"),), photo_urls=("u",)), Pet(id=2)]
+    frame = ps.frame_from_pets(pets)
+    assert ps.pets_from_frame(frame) == pets
+    frame.to_parquet(tmp_path / "pets.parquet")
+    rex, other = ps.pets_from_frame(pd.read_parquet(tmp_path / "pets.parquet"))
+    assert (rex.tags, rex.photo_urls, other) == ((Tag(None, "shy"),), ("u",), pets[1])
+    frame.at[0, "tags"] = [5]
+    with pytest.raises(SheetError, match="a value of another type than its column"):
+        ps.pets_from_frame(frame)

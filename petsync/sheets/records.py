@@ -304,9 +304,14 @@ def pets_from_frame(frame: pd.DataFrame | ArrowStream) -> list[Pet]:
         named = [name for name in frame.index.names if name in COLUMNS and name not in frame]
         frame = frame.reset_index(level=named) if named else frame
         _check_columns("the DataFrame", frame)
-        pets = pets_of_frame(frame)
-        are_tags = all(isinstance(tag, Tag) for pet in pets for tag in pet.tags)
-        return pets if are_tags else pets_of_frame(frame_from_table(table_from_frame(frame)))
+        try:
+            return _pets_of_rows(frame)
+        except (pa.ArrowException, TypeError) as error:
+            raise SheetError(
+                f"the DataFrame has a value of another type than its column: {error}",
+                hint="Correct it, or read the DataFrame as a sheet: ps.read_sheet(…).findings "
+                "names the value.",
+            ) from None
     if not isinstance(frame, ArrowStream):
         raise SheetError(
             f"{type_name(frame)} is not a table of pets",
@@ -326,6 +331,11 @@ def _pets_of_table(table: pa.Table) -> list[Pet]:
         return pets_of_frame(frame_from_table(pa.table(columns).cast(SCHEMA)))
     frame = frame_of_table(table)
     _check_columns("the table", frame)
+    return _pets_of_rows(frame)
+
+
+def _pets_of_rows(frame: pd.DataFrame) -> list[Pet]:
+    """Return the pets in a DataFrame whose lists may be arrays, and whose tags may be names."""
     return pets_of_frame(frame_from_table(table_from_frame(frame)))
 
 
