@@ -73,7 +73,7 @@ from petsync.table.cells import (
     parse_id,
     trim,
 )
-from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
+from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS, LISTS
 from petsync.table.frame import EXTRA, integers, list_values, texts, unique_texts
 from petsync.table.lists import Items, find_bounds, flatten, lists_of, with_python_lists
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
@@ -327,7 +327,6 @@ class Origin(NamedTuple):
     digest: str = ""
 
 
-_LISTS = ("tags", "photo_urls")
 Table = pd.DataFrame | ArrowStream
 """A table in memory that is read as a sheet."""
 
@@ -572,8 +571,8 @@ class _SheetReader:
             "photo_urls": columns.photos,
             ACTION: columns.actions,
         }
-        lists = [name for name in _LISTS if name in self.headers.columns]
-        others = [name for name in self.headers.columns if name not in _LISTS]
+        lists = [name for name in LISTS if name in self.headers.columns]
+        others = [name for name in self.headers.columns if name not in LISTS]
         with ThreadPoolExecutor(2) as threads:
 
             def start(names: Iterable[str]) -> dict[str, Future[_Validated]]:
@@ -669,7 +668,7 @@ class _SheetReader:
     def _separators(self) -> Notes:
         columns, notes = self.headers.columns, self._new_notes()
         tags, photos = (
-            self.grid.columns[columns[name]] if name in columns else None for name in _LISTS
+            self.grid.columns[columns[name]] if name in columns else None for name in LISTS
         )
         note_separators(tags, photos, self.clear, self.base, notes)
         return notes

@@ -27,7 +27,7 @@ from petsync.sheets.grid import Fault
 from petsync.sheets.headers import fold_header
 from petsync.table.arrow import SCHEMA, TAG_IDS, ArrowStream, frame_from_table, table_from_frame
 from petsync.table.cells import CellError, parse_id
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, LISTS
 from petsync.table.frame import list_values
 from petsync.table.frame import pets_from_frame as pets_of_frame
 
@@ -153,7 +153,6 @@ def with_flat_category(row: dict[str, Any]) -> dict[str, Any]:
 
 
 _TYPE_NAMES = {dict: "an object", list: "a list", bool: "true or false", bytes: "bytes"}
-_LISTS = ("tags", "photo_urls")
 _SCALARS = (str, bool, int, float, Decimal, dt.date, UUID)
 
 
@@ -201,9 +200,9 @@ def _may_have_others(dtype: Any) -> bool:
 def _take_value(column: str, value: Any) -> Any:
     if isinstance(value, _SCALARS) or value is None or value is pd.NA:
         return value
-    if column not in _LISTS or not isinstance(value, list):
+    if column not in LISTS or not isinstance(value, list):
         what = _TYPE_NAMES.get(type(value), f"a value of the type {type(value).__name__}")
-        meant = "a list or a text" if column in _LISTS else "a text or a number"
+        meant = "a list or a text" if column in LISTS else "a text or a number"
         raise _WrongValueError(f"The value is {what}, where petsync needs {meant}.")
     # A missing name stays in its place beside the tag's id.
     return [None if item is None else _take_item(column, item) for item in value]
@@ -344,7 +343,7 @@ def _check_columns(what: str, frame: pd.DataFrame) -> None:
         raise SheetError(
             f"{what} has no column of pets", hint=f"Its columns may be {', '.join(COLUMNS)}."
         )
-    for name in ("tags", "photo_urls"):
+    for name in LISTS:
         if name in frame and any(isinstance(value, str) for value in list_values(frame[name])):
             raise SheetError(
                 f"the column {name} of {what} has texts instead of lists",

@@ -44,7 +44,7 @@ from petsync.table.arrow import (
 )
 from petsync.table.base import Base
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags
-from petsync.table.columns import CLEAR, CLEARED, COLUMNS
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS, LISTS
 from petsync.table.frame import EXTRA, pets_from_frame
 from petsync.table.lists import lists_of
 from petsync.table.options import STATUSES
@@ -207,7 +207,7 @@ def _value_table(data: Any) -> pa.Table:
         frame.assign(
             **{
                 name: lists_of([_parse(name, row, each) for row, each in enumerate(frame[name])])
-                for name in ("tags", "photo_urls")
+                for name in LISTS
                 if name in frame and any(isinstance(each, str) for each in frame[name])
             }
         )

@@ -13,6 +13,7 @@ __all__ = [
     "COLUMNS",
     "COLUMNS_OF",
     "KIND_OF",
+    "LISTS",
     "ORIGINAL_ROW",
     "UNITS",
     "Action",
@@ -27,6 +28,9 @@ COLUMNS: tuple[Column, ...] = get_args(Column)
 """The canonical columns: `id` and `category_id` are Int64, the text columns are `str`, and `tags`
 and `photo_urls` are lists.
 """
+
+LISTS: tuple[Literal["tags", "photo_urls"], ...] = ("tags", "photo_urls")
+"""The columns of lists."""
 
 Unit = Literal["name", "status", "category", "tags", "photo_urls"]
 UNITS: tuple[Unit, ...] = get_args(Unit)

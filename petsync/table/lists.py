@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.models import Tag, TagName, as_tag
+from petsync.table.columns import LISTS
 
 __all__ = [
     "Items",
@@ -646,7 +647,7 @@ def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
         return [TagName(as_tag(each)) if isinstance(each, Tag | str) else each for each in value]
 
     columns: dict[str, Any] = {}
-    for name in ("tags", "photo_urls"):
+    for name in LISTS:
         is_tags = name == "tags"
         if name in frame and not isinstance(frame[name].array, ListArray):
             columns[name] = pd.Series(
