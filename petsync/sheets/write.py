@@ -188,7 +188,7 @@ def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
 
 def _json_rows(data: Any) -> list[bytes]:
     """Return the rows as JSON objects, without the lists that are missing."""
-    table = _value_table(data)
+    table = _value_table(_values(data))
     rows = list(map(encode_pet, pets_from_frame(frame_from_table(table))))
     if isinstance(data, Snapshot | PetTable):
         return rows
@@ -200,9 +200,8 @@ def _json_rows(data: Any) -> list[bytes]:
     return rows
 
 
-def _value_table(data: Any) -> pa.Table:
+def _value_table(frame: pd.DataFrame) -> pa.Table:
     """Return the Arrow table of the rows, for files with values instead of cells."""
-    frame = _values(data)
     return table_from_frame(
         frame.assign(
             **{
@@ -274,7 +273,7 @@ def _parquet_table(data: Any) -> pa.Table:
         return table
     frame = _values(data)
     present = {*frame.columns, EXTRA} - {TAG_IDS} | ({TAG_IDS} if "tags" in frame else set())
-    return _value_table(data).select([name for name in SCHEMA.names if name in present])
+    return _value_table(frame).select([name for name in SCHEMA.names if name in present])
 
 
 def _base_lines(base: Base | None) -> list[str]:
