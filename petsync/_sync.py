@@ -336,9 +336,8 @@ def _caller(method: Callable[..., R]) -> Callable[[object, object, Any, Any], R]
         try:
             problem = _find_mismatch(signature, part, args, kwargs)
             if problem:
-                found = re.search("unexpected keyword argument '(.*)'", problem)
                 advice: Mapping[str, str] = getattr(method, "misplaced", {})
-                problem += f": {advice[found[1]]}" if found and found[1] in advice else ""
+                problem += next((f": {advice[name]}" for name in kwargs if name in advice), "")
                 raise TypeError(f"{type(whole).__name__}.{method.__name__}() {problem}")
             return method(part, *args, **kwargs)
         finally:
