@@ -1448,6 +1448,8 @@ class _Matching:
         self._new = sorted(new, key=lambda line: line.row)
         self._pairs: list[_Pair] = []
         self._found: dict[int, Match] = {}
+        self._contents: set[Hashable] = set()
+        """The values of the rows that are matched before the rows in place."""
         self._total = len(old)
 
     def matches(self) -> dict[int, Match]:

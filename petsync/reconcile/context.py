@@ -309,7 +309,7 @@ class RoundContext:
         if isinstance(error.report, Report):
             self.note_report(error.report)
             self.is_ended = error.report.stopped.startswith("interrupted")
-            # A person has to free the disk: another round stops there too.
+            # Until the disk has room, another round stops there too.
             status = "error" if error.report.stopped.startswith(_JOURNAL) else status
         hint = f"The next round continues. {error.hint}".strip()
         self.ends(status, error.message, hint)
