@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -133,8 +134,12 @@ class Litter:
     def certain(self) -> Mapping[int, int]:
         """The pets of the rows that are matched, by row."""
         plan = self.decided.plan
-        updates = {each.row: each.pet_id for each in plan.updates if each.row in self.lines}
-        return {**plan.recognised, **updates}  # type: ignore[dict-item]
+        updates = {
+            each.row: each.pet_id
+            for each in plan.updates
+            if each.row in self.lines and each.row is not None and each.pet_id is not None
+        }
+        return {**plan.recognised, **updates}
 
     @property
     def questions(self) -> Mapping[int, Conflict]:
@@ -191,7 +196,6 @@ litter_lines = st.builds(Line, names, category=categories, tags=tags)
 @st.composite
 def edited(draw: st.DrawFn, old: Line, was: int) -> Line:
     """Draw a later version of a row."""
-    values = {"name": old.name, "status": old.status, "category": old.category, "tags": old.tags}
     what = draw(st.sampled_from(["", "status", "status", "tags", "name", "category"]))
     new = {
         "status": st.sampled_from(["sold", "pending"]),
@@ -199,9 +203,8 @@ def edited(draw: st.DrawFn, old: Line, was: int) -> Line:
         "name": st.sampled_from([f"{old.name}a", f"{old.name} II", "Vroni", "Kit", "Luna"]),
         "category": categories,
     }
-    if what:
-        values[what] = draw(new[what])
-    return Line(**values, was=was)  # type: ignore[arg-type]
+    changed: dict[str, Any] = {what: draw(new[what])} if what else {}
+    return replace(old, **changed, was=was)
 
 
 @st.composite
