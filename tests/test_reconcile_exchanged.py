@@ -195,10 +195,14 @@ def test_twins_are_looked_for_in_whole_columns() -> None:
 @pytest.mark.parametrize("number", [9, 10, 11, 30])
 def test_a_moved_id_is_found_among_many_pets_of_one_name(number: int) -> None:
     """If an id moved to another row, both rows are conflicts, however many pets have the name."""
-    names = {"name": "Kit", "status": "available"}
-    ids = range(1, number + 1)
-    rows = [{"id": n, **names, "tags": [ps.Tag(None, f"{n}")]} for n in ids]
-    pets = [ps.Pet(id=n, **names, tags=(ps.Tag(None, f"{n}"),)) for n in ids]
+    pets = [
+        ps.Pet(id=n, name="Kit", status="available", tags=(ps.Tag(None, f"{n}"),))
+        for n in range(1, number + 1)
+    ]
+    rows = [
+        {"id": each.id, "name": each.name, "status": each.status, "tags": [*each.tags]}
+        for each in pets
+    ]
     moved = {"id": number, "name": "Bo", "status": "sold", "tags": [ps.Tag(None, "new")]}
     sheet = sheet_saying(*rows[:-1], moved, {**rows[-1], "id": None}, base=base_of(pets))
     plan = plan_of(pets, sheet)
