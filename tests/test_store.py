@@ -20,7 +20,9 @@ from sheetmaking import assert_same_frames
 
 import petsync as ps
 from petsync.apply.journal import journal, schema
+from petsync.apply.journal.writer import RunSession
 from petsync.errors import SheetError
+from petsync.plan.change import Change
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -442,6 +444,55 @@ def test_an_interrupt_in_on_progress_stops_the_run(
         done = {result.pet_id for result in report.results if result.outcome == "applied"}
         assert done == {pet.id for pet in box.pets() if pet.name == "renamed"}
         assert report.counts["unknown"] == 0 < report.counts["not sent"]
+    assert store.resume().exit_code == 0
+    assert {pet.name for pet in box.pets()} == {"renamed"}
+
+
+def test_a_change_cancelled_before_its_request_is_not_sent(
+    box: Sandbox, store: ps.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change that an interrupt cancels after its intent is on disk, and before its request, is
+    `not sent` in the journal: a resume that is interrupted before it does not report it as
+    `unknown`.
+    """
+    box.reset([ps.Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 9)])
+    plan = store.plan(
+        store.find_by_status().assign(name="renamed"), guard=ps.Guard(max_update=ps.Limit(1.0))
+    )
+    record = RunSession.record_intent
+    intended = list[int]()
+
+    async def record_and_wait(
+        self: RunSession,
+        number: int,
+        change: Change,
+        *,
+        before: ps.Pet | None,
+        after: ps.Pet | None,
+    ) -> None:
+        await record(self, number, change, before=before, after=after)
+        intended.append(number)
+        while len(intended) < 4:
+            await asyncio.sleep(0.001)
+        if number != intended[0]:
+            await asyncio.sleep(60)
+
+    def interrupt(progress: ps.types.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunSession, "record_intent", record_and_wait)
+        with pytest.raises(ps.errors.InterruptedRunError) as caught:
+            store.apply(plan, concurrency=4, on_progress=interrupt)
+    assert len(intended) == 4
+    runs = [caught.value.report]
+    with pytest.raises(ps.errors.InterruptedRunError) as caught:
+        store.resume(concurrency=1, on_progress=interrupt)
+    runs.append(caught.value.report)
+    for report, applied in zip(runs, (1, 2), strict=True):
+        assert isinstance(report, ps.types.Report)
+        counts = {outcome: n for outcome, n in report.counts.items() if n}
+        assert counts == {"applied": applied, "not sent": 8 - applied}
     assert store.resume().exit_code == 0
     assert {pet.name for pet in box.pets()} == {"renamed"}
 

@@ -63,6 +63,7 @@ from petsync.plan.fields import (
 from petsync.plan.lineage import RowRecord, find_added_pets, find_alike
 from petsync.plan.plan import Plan, describe_drift
 from petsync.plan.report import (
+    NOT_STARTED,
     Cause,
     Entry,
     Outcome,
@@ -1524,6 +1525,10 @@ class _Engine:
                 await self._add(number, change)
             else:
                 self._record(await self._send_change(number, change))
+        except asyncio.CancelledError:
+            if number not in self._sender.on_wire:
+                self._record_unsent(number, change)
+            raise
         except PetsyncError as error:
             self._stop(number, change, error)
         except Exception as error:  # noqa: BLE001 - the report must survive an error of one change
@@ -1553,6 +1558,16 @@ class _Engine:
         if isinstance(error, AuthError):
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "failed", cause_of(error), error.message))
+
+    def _record_unsent(self, number: int, change: Change) -> None:
+        """Record that a change was cancelled before its request: the journal may have its intent,
+        which without a result would mean that the request may have been sent.
+        """
+        if number in self._results or not self._is_first_attempt(number):
+            return
+        self._results[number] = result_of(number, change, "not sent", "not-begun", NOT_STARTED)
+        with suppress(PetsyncError):
+            self._recorder.record_result(self._results[number])
 
     def _is_first_attempt(self, number: int) -> bool:
         """Return true if this is the first attempt to send the change, in any process."""

@@ -22,6 +22,7 @@ from petsync.protocol.operations import Traffic
 from petsync.table.columns import Column
 
 __all__ = [
+    "NOT_STARTED",
     "OUTCOMES",
     "Cause",
     "Entry",
@@ -372,11 +373,15 @@ class LongResults(LongSequence[Result]):
         return counts
 
 
+NOT_STARTED = "not started, because the run was stopped"
+"""The message of a change whose request was not sent before the run was stopped."""
+
+
 def collect_results(plan: Plan, results: RunResults, stopped: str) -> Sequence[Result]:
     """Return the results of all changes, followed by those for which nothing is sent. Changes that
     `results` lacks were not started; `stopped` is why the run ended early, or "".
     """
-    why = "not started, because the run was stopped" if stopped else "not started"
+    why = NOT_STARTED if stopped else "not started"
     for number, change in enumerate(plan.changes if len(results) < len(plan.changes) else ()):
         if number not in results:
             results[number] = result_of(number, change, "not sent", "not-begun", why)
