@@ -30,7 +30,7 @@ from petsync.sheets.common import Lines, OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
 from petsync.sheets.load import load
-from petsync.sheets.read import read_file, read_source, sheet_from_frame
+from petsync.sheets.read import as_edited, read_file, read_source, sheet_from_frame
 from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowStream, rows_from_pets
 from petsync.table.columns import CLEARED, COLUMNS, Column
@@ -135,7 +135,7 @@ _Read = Sheet | Plan | Snapshot
 
 def _read(value: object, options: ReadOptions) -> _Read:
     if isinstance(value, Sheet):
-        return value.as_edited()
+        return as_edited(value)
     if isinstance(value, Plan | Snapshot):
         return value
     if isinstance(value, pd.DataFrame):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import openpyxl
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -549,3 +550,175 @@ class TestCopy:
         assert marked["C2"].value == "sold"
         assert marked["C2"].comment is None
         assert marked["C3"].comment is not None
+
+
+# Changes of `sheet.frame` are corrections.
+
+
+@pytest.fixture(params=["xlsx", "csv"])
+def export(request: pytest.FixtureRequest, store: ps.Store, tmp_path: Path) -> Path:
+    """An export of the store."""
+    path = tmp_path / f"pets.{request.param}"
+    ps.write_sheet(store.snapshot(), path)
+    return path
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_changes_of_a_frame_are_written_with_the_results(
+    store: ps.Store, export: Path, is_copy: bool
+) -> None:
+    """A plan of the sheet sends the changed values, its results have them in their cells, and the
+    next plan of that file is empty. Without the values, it would undo the changes.
+    """
+    sheet = read_sheet(export)
+    first, second, third = sheet.frame.index[:3]
+    sheet.frame.at[first, "name"] = "Changed"
+    sheet.frame.at[first, "photo_urls"] = ["https://a.example/1", "https://a.example/2"]
+    sheet.frame.at[second, "category"] = ""
+    sheet.frame.at[third, "tags"] = ["calm", ps.Tag(7, "odd; name")]
+    plan = store.plan(sheet)
+    assert sorted((each.row, each.column) for each in plan.corrections) == [
+        (first, "name"),
+        (first, "photo_urls"),
+        (second, "category"),
+        (third, "tags"),
+    ]
+    report = store.apply(load_plan(save_plan(plan, export.with_suffix(".json"))))
+    assert report.counts["applied"] == 3
+    path = export.with_name(f"copy{export.suffix}") if is_copy else export
+    # The file as it was read has the same corrections: those of the plan.
+    given = read_sheet(export) if is_copy else sheet
+    if is_copy:
+        write_results(given, report, path)
+    else:
+        write_back(given, report)
+    again = read_sheet(path)
+    assert again.frame.at[first, "name"] == "Changed"
+    assert again.frame.at[first, "photo_urls"] == ["https://a.example/1", "https://a.example/2"]
+    assert not store.plan(again).changes
+    # A text of a single line: no row of a CSV file has moved.
+    assert again.frame.index.equals(sheet.frame.index)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "rule"),
+    [
+        ("name", "", "clear-refused"),
+        ("status", "reserved", "unknown-status"),
+        ("action", "delte", "unknown-action"),
+        ("tags", "calm | shy", "tags-commas"),
+    ],
+)
+def test_values_of_a_frame_are_checked_like_cells(
+    store: ps.Store, export: Path, column: str, value: object, rule: str
+) -> None:
+    """A wrong value in `sheet.frame` is a finding with the address of its cell."""
+    sheet = read_sheet(export)
+    row = sheet.frame.index[4]
+    sheet.frame.at[row, column] = value
+    plan = store.plan(sheet)
+    found = [each for each in store.read(sheet).problems if each.row == row]
+    assert [(each.rule, each.address) for each in found] == [(rule, sheet.address(row, column))]
+    is_blocked = found[0].severity == "error"
+    assert (len(plan.changes), len(plan.blocked)) == ((0, 1) if is_blocked else (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda frame: frame.at.__setitem__((3, "tags"), [5]), "column tags has a list with"),
+        (lambda frame: frame.__setitem__("stauts", "sold"), "does not recognise: 'stauts'"),
+        (lambda frame: frame.loc.__setitem__(9999, frame.iloc[0]), "has a row 9999"),
+        (lambda frame: frame.reset_index(inplace=True), "no longer has the numbers"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_a_frame_that_the_file_cannot_have_is_refused(
+    store: ps.Store, export: Path, change: Any, problem: str
+) -> None:
+    """The error of a changed frame names the file, and no change is ignored."""
+    sheet = read_sheet(export)
+    change(sheet.frame)
+    with pytest.raises(SheetError, match=problem) as caught:
+        store.plan(sheet)
+    assert str(export) in caught.value.message
+
+
+def test_a_column_that_the_file_lacks_cannot_be_filled(store: ps.Store, tmp_path: Path) -> None:
+    """`sheet.frame` always has the column `action`; a file without it has no cell for a value."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1001,Rex\n", "utf-8")
+    for column in ("action", "status"):
+        sheet = read_sheet(path)
+        sheet.frame[column] = "delete" if column == "action" else "sold"
+        with pytest.raises(SheetError, match=f"values in the column {column}") as caught:
+            store.plan(sheet)
+        assert "store.plan(sheet.frame)" in str(caught.value.hint)
+        assert len(store.plan(sheet.frame).changes) == 1
+
+
+def test_rows_and_columns_removed_from_a_frame_are_not_planned(
+    store: ps.Store, export: Path
+) -> None:
+    """A change of a row counts, unless the row or the column is removed."""
+    sheet = read_sheet(export)
+    rows = sheet.frame.index[:3]
+    sheet.frame.loc[rows, ["name", "status"]] = ["Changed", "sold"]
+    with pytest.warns(DeprecationWarning, match="inplace"):
+        sheet.frame.drop(index=rows[0], inplace=True)
+    sheet.frame.pop("status")
+    plan = store.plan(sheet)
+    assert [(each.row, each.fields) for each in plan.changes] == [(n, ("name",)) for n in rows[1:]]
+
+
+def test_a_sheet_that_changed_after_its_plan_gets_no_results(store: ps.Store, export: Path) -> None:
+    """A value that the run did not send is not written as its result."""
+    sheet = read_sheet(export)
+    first, second = sheet.frame.index[:2]
+    sheet.frame.at[first, "name"] = "Planned"
+    report = store.apply(store.plan(sheet))
+    sheet.frame.at[second, "name"] = "Later"
+    content = export.read_bytes()
+    with pytest.raises(SheetError, match="was changed after its plan") as caught:
+        write_back(sheet, report)
+    assert sheet.address(second, "name") in caught.value.message
+    assert export.read_bytes() == content
+
+
+def test_copies_have_the_changes_of_a_frame(tmp_path: Path) -> None:
+    """`write_corrected` and `annotate_sheet` write the sheet as it is in Python."""
+    sheet_of(tmp_path, [HEADER, ["7", "Rex", "sold", "Dogs", "", "", ""]])
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    sheet.frame.at[2, "name"] = "Max"
+    sheet.frame.at[2, "status"] = "sould"
+    write_corrected(sheet, tmp_path / "corrected.xlsx")
+    assert annotate_sheet(sheet, tmp_path / "annotated.xlsx").cells == 1
+    for name in ("corrected.xlsx", "annotated.xlsx"):
+        cells = openpyxl.load_workbook(tmp_path / name)["Pets"]
+        assert (cells["B2"].value, cells["C2"].value) == ("Max", "sould")
+
+
+def test_the_frame_of_a_data_frames_sheet_can_be_changed(store: ps.Store) -> None:
+    """The sheet of a DataFrame keeps its values, and its own frame can be changed."""
+    ids = store.snapshot().frame["id"].tolist()
+    frame = pd.DataFrame({"id": ids[:3], "name": ["a", "b", ""], "category": ["", "x", "y"]})
+    sheet = read_sheet(frame)
+    sheet.frame.loc[1, "name"] = "changed"
+    sheet.frame.loc[0, "category"] = "filled"
+    frame.loc[0, "name"] = "too late"
+    plan = store.plan(sheet)
+    after = {each.pet_id: each.after for each in plan.changes if each.after is not None}
+    assert {i: pet.name for i, pet in after.items()} == {ids[0]: "a", ids[1]: "changed"}
+    assert after[ids[0]].category is not None
+    assert after[ids[0]].category.name == "filled"
+    assert [each.pet_id for each in plan.blocked] == [ids[2]]
+
+
+def test_the_store_is_what_it_is_whatever_a_user_changes_in_its_snapshot(store: ps.Store) -> None:
+    """A changed `snapshot.frame` can be planned with its snapshot, which has the store's values."""
+    snapshot = store.snapshot()
+    snapshot.frame.loc[0, "name"] = "Changed"
+    snapshot.frame.at[1, "tags"] = ["calm"]
+    plan = store.plan(snapshot.frame, snapshot=snapshot)
+    assert [each.fields for each in plan.changes] == [("name",), ("tags",)]
+    assert store.plan(snapshot.frame).changes == plan.changes

@@ -103,7 +103,7 @@ def test_a_table_has_the_ids_of_tags_with_one_name(store: ps.Store, tmp_path: Pa
     assert snapshot.frame.at[0, "tags"] == ["shy", "shy", "", "a"]
     assert store.plan(pets, snapshot=snapshot).changes == ()
     snapshot.frame.at[0, "tags"].pop(0)
-    (change,) = store.plan(pets, snapshot=snapshot, two_way=True).changes
+    (change,) = store.plan(snapshot.frame, snapshot=snapshot, two_way=True).changes
     assert change.fields == ("tags",)
     pets.to_parquet(tmp_path / "pets.parquet")
     for suffix in (".csv", ".xlsx"):
@@ -460,7 +460,7 @@ def test_a_change_cancelled_before_its_request_is_not_sent(
         store.find_by_status().assign(name="renamed"), guard=ps.Guard(max_update=ps.Limit(1.0))
     )
     record = RunSession.record_intent
-    intended = list[int]()
+    intended, all_intended = list[int](), asyncio.Event()
 
     async def record_and_wait(
         self: RunSession,
@@ -472,8 +472,9 @@ def test_a_change_cancelled_before_its_request_is_not_sent(
     ) -> None:
         await record(self, number, change, before=before, after=after)
         intended.append(number)
-        while len(intended) < 4:
-            await asyncio.sleep(0.001)
+        if len(intended) == 4:
+            all_intended.set()
+        await all_intended.wait()
         if number != intended[0]:
             await asyncio.sleep(60)
 

@@ -441,12 +441,11 @@ class Snapshot:
         """The pets in the canonical columns, and `extra` if a pet has unknown fields. The frame
         carries these values as its base, unless pets are missing.
         """
-        coverage, pets = self.coverage, self.pets
+        coverage, frame = self.coverage, self.pets.frame
         is_part = bool(coverage.failed) or coverage.is_narrow or self.whole is not None
-        if is_part or self.left_out or base_of_frame(pets.rows) is not None:
-            return pets.frame
-        table = pets.table
-        return carry_base(pets.frame, self._base_of(PetTable(table)))
+        if is_part or self.left_out or base_of_frame(frame) is not None:
+            return frame
+        return carry_base(frame, self._base_of(self.pets))
 
     def _base_of(self, pets: PetTable) -> Base:
         return Base(

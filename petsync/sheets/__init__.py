@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from petsync.sheets.load import STDIN, digest_of, encoding_of
     from petsync.sheets.read import (
         Peek,
+        as_edited,
         peek,
         read_file,
         read_sheet,
@@ -34,6 +35,7 @@ __all__ = [
     "Peek",
     "SheetEdits",
     "annotate_sheet",
+    "as_edited",
     "cells_of",
     "digest_of",
     "edits_of",
@@ -68,7 +70,15 @@ _HOMES = {
         "files": ("EncodingError",),
         "headers": ("HeaderNotFoundError",),
         "load": ("STDIN", "digest_of", "encoding_of"),
-        "read": ("Peek", "peek", "read_file", "read_sheet", "sheet_from_frame", "worksheet_of"),
+        "read": (
+            "Peek",
+            "as_edited",
+            "peek",
+            "read_file",
+            "read_sheet",
+            "sheet_from_frame",
+            "worksheet_of",
+        ),
         "results": ("must_take_results", "results_endings", "write_back", "write_results"),
         "sidecar": ("sidecar_digest",),
         "sync": ("load_edits", "must_take_edits", "obstacles", "save_edits", "write_synced"),

@@ -8,12 +8,13 @@ from pathlib import Path
 from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.sheets.corrected import corrected_source
+from petsync.sheets.load import load_unchanged
+from petsync.sheets.read import as_edited
 from petsync.sheets.results import (
     as_path,
     as_sheet,
     as_workbook,
     check_other_path,
-    load_unchanged,
 )
 from petsync.table.sheet import Sheet
 
@@ -49,6 +50,7 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Check it again.")
     check_other_path(path, source)
+    sheet = as_edited(sheet)
     if source.kind == "records":
         source, sheet = as_workbook(source, sheet)
     if sheet.corrections:

@@ -14,7 +14,8 @@ import numpy as np
 from petsync.errors import SheetError
 from petsync.sheets.files import Source, must_be_closed
 from petsync.sheets.grid import CellEdits, CellKind, Cells, Grid
-from petsync.sheets.read import read_grid
+from petsync.sheets.load import load_unchanged
+from petsync.sheets.read import as_edited, read_grid
 from petsync.sheets.results import (
     as_path,
     as_sheet,
@@ -22,7 +23,6 @@ from petsync.sheets.results import (
     check_other_path,
     check_suffix,
     create_backup,
-    load_unchanged,
     sidecar_lines,
     write_file,
 )
@@ -50,7 +50,7 @@ def write_corrected(
     source = load_unchanged(sheet, "Read it again.")
     check_other_path(path, source)
     check_suffix(path, source)
-    copy = corrected_source(source, sheet, path.suffix)
+    copy = corrected_source(source, as_edited(sheet), path.suffix)
     backup = None
     if lexists(path) and path.is_file():
         must_be_closed(path)

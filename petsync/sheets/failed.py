@@ -23,15 +23,15 @@ from petsync.sheets.base import BASE_TAB, base_notice
 from petsync.sheets.files import Source, must_be_closed
 from petsync.sheets.grid import Grid, letter
 from petsync.sheets.headers import ACTION, own_results
+from petsync.sheets.load import load_unchanged
 from petsync.sheets.read import Origin, read_grid, validate_grid
 from petsync.sheets.results import (
     as_path,
+    as_planned,
     as_sheet,
     check_other_path,
-    check_same_sheet,
     create_backup,
     id_edits,
-    load_unchanged,
 )
 from petsync.sheets.xlsx.contents import OUT
 from petsync.table.arrow import SCHEMA, PetTable
@@ -101,7 +101,7 @@ def write_failed_rows(
     another sheet, `path` is the sheet itself or no `.xlsx`, or the workbook cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
-    check_same_sheet(sheet, report)
+    sheet = as_planned(sheet, report)
     if path.suffix.casefold() != ".xlsx":
         raise SheetError(
             f"{path}: comments and a base need a workbook",

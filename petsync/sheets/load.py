@@ -32,6 +32,7 @@ from petsync.sheets.files import (
     is_open_sheet,
     is_workbook,
     must_be_readable,
+    no_address,
     read_bytes,
     undecodable_error,
     unknown_kind_error,
@@ -42,8 +43,9 @@ from petsync.sheets.sidecar import BASE_NAME, BASE_TAB, read_unchecked_lines
 
 if TYPE_CHECKING:
     from petsync.sheets.xlsx.plain import PlainTab
+    from petsync.table.sheet import Sheet
 
-__all__ = ["STDIN", "base_tab", "digest_of", "encoding_of", "load"]
+__all__ = ["STDIN", "base_tab", "digest_of", "encoding_of", "load", "load_unchanged"]
 
 
 STDIN = "-"
@@ -104,6 +106,15 @@ def load(path: Path, encoding: str | None = None) -> Source:
     must_be_readable(path, text)
     check_lines(path, text)
     return Source(path, "text", text, encoding or "", _if_other(content, text), form)
+
+
+def load_unchanged(sheet: Sheet, hint: str) -> Source:
+    """Return the sheet's file. Raises SheetError if it has changed since it was read."""
+    no_address(sheet.source)
+    source = load(Path(sheet.source), sheet.encoding or None)
+    if source.digest != sheet.digest:
+        raise SheetError(f"{source.path}: the file has changed since it was read", hint=hint)
+    return source
 
 
 def _if_other(content: bytes, data: bytes) -> bytes:

@@ -12,11 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 from uuid import UUID
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -40,7 +41,7 @@ from petsync.sheets.headers import (
     own_results,
     present_headers,
 )
-from petsync.sheets.load import STDIN, load
+from petsync.sheets.load import STDIN, load, load_unchanged
 from petsync.sheets.records import frame_of_stream, read_records, take_values
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import (
@@ -62,20 +63,29 @@ from petsync.sheets.validate.rows import (
     note_worksheet,
 )
 from petsync.sheets.xlsx.contents import find_plain, replace_texts
-from petsync.table.arrow import TAG_IDS, ArrowStream, PetTable
+from petsync.table.arrow import TAG_IDS, ArrowStream, PetTable, are_same
 from petsync.table.base import Base
 from petsync.table.cells import (
     CellError,
     escape_marker,
     format_photo_urls,
     format_tags,
+    is_like_marker,
     normal_status,
     parse_id,
+    parse_photo_urls,
     trim,
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS, LISTS
 from petsync.table.frame import EXTRA, integers, list_values, texts, unique_texts
-from petsync.table.lists import Items, find_bounds, flatten, lists_of, with_python_lists
+from petsync.table.lists import (
+    Items,
+    as_lists,
+    find_bounds,
+    flatten,
+    lists_of,
+    with_python_lists,
+)
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.rules import SheetRule, rule_code
 from petsync.table.sheet import FRAME_NAME, Correction, RowLabels, Sheet, frame_of, rows_of
@@ -84,6 +94,7 @@ __all__ = [
     "Origin",
     "Peek",
     "apply_corrections",
+    "as_edited",
     "grid_from_frame",
     "peek",
     "read_file",
@@ -93,6 +104,7 @@ __all__ = [
     "sheet_from_frame",
     "sheet_of",
     "validate_grid",
+    "with_corrections",
     "worksheet_of",
 ]
 
@@ -402,7 +414,43 @@ def read_source(source: Source, options: ReadOptions) -> Sheet:
         form=form,
         ids_elsewhere=elsewhere,
         heads=heads,
+        read_again=partial(_correct_file, options),
     )
+
+
+def _correct_file(
+    options: ReadOptions, sheet: Sheet, texts: Mapping[tuple[int, str], str]
+) -> Sheet:
+    """Return the sheet of the same file, read with these texts in its cells."""
+    if sheet.source == STDIN:
+        raise SheetError(
+            "standard input cannot be read again, so the frame of its sheet cannot be changed",
+            hint=_PLAN_FRAME,
+        )
+    source = load_unchanged(sheet, "Read it again, and make the changes again.")
+    corrections = {
+        sheet.address(row, column): _with_marker(text, options.clear)
+        for (row, column), text in texts.items()
+    }
+    return read_source(
+        source,
+        msgspec.structs.replace(options, tab=sheet.tab or None, corrections=corrections),
+    )
+
+
+def _with_marker(text: str, marker: str) -> str:
+    """Return a cell's text with another marker of cleared cells than CLEAR."""
+    if marker == CLEAR:
+        return text
+    if text == CLEAR and marker:
+        return marker
+    if text == CLEAR:
+        raise SheetError(
+            "the sheet was read without a text that empties a field, so no field can be emptied",
+            hint=_PLAN_FRAME,
+        )
+    is_escaped = text.startswith("'") and is_like_marker(text, CLEAR)
+    return escape_marker(text[1:] if is_escaped else text, marker)
 
 
 def _read_table(table: Table, options: ReadOptions) -> Sheet:
@@ -416,14 +464,21 @@ def _read_table(table: Table, options: ReadOptions) -> Sheet:
             f"{' and '.join(given)} cannot apply to a DataFrame, which has no file",
             hint="Leave the option out, or give the path of the file.",
         )
-    return sheet_from_frame(
-        table if isinstance(table, pd.DataFrame) else frame_of_stream(table),
-        mapping=options.mapping,
-        defaults=options.defaults,
-        statuses=options.statuses,
-        known_statuses=options.known_statuses,
-        rules=options.rules,
-    )
+    # The copy shares its values with the user's DataFrame until one of them is changed.
+    frame = table.copy(deep=False) if isinstance(table, pd.DataFrame) else frame_of_stream(table)
+
+    def read(_: Sheet | None, texts: Mapping[tuple[int, str], str]) -> Sheet:
+        return sheet_from_frame(
+            frame,
+            mapping=options.mapping,
+            defaults=options.defaults,
+            statuses=options.statuses,
+            known_statuses=options.known_statuses,
+            rules=options.rules,
+            edits=texts,
+        )
+
+    return replace(read(None, {}), read_again=read)
 
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
@@ -839,6 +894,7 @@ def sheet_from_frame(
     source: str = FRAME_NAME,
     rules: Sequence[SheetRule] = (),
     observed: Observed | None = None,
+    edits: Mapping[tuple[int, str], str] | None = None,
 ) -> Sheet:
     """Return the sheet of a DataFrame: a missing value means no change, an empty category or
     list empties the field.
@@ -849,7 +905,8 @@ def sheet_from_frame(
     or names; a text instead of a list is parsed as in a cell. In the frame of a sheet, "[clear]"
     empties the `category`; in any other DataFrame, it is an ordinary text in `name` and `category`.
     `mapping` maps headers that must exist to columns, `defaults` headers that may be missing.
-    `rules` are the user's own. Errors name the `source`.
+    `rules` are the user's own. `edits` are texts to read instead of the values, by row and column.
+    Errors name the `source`.
 
     Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
     missing, or a value has a type that its column does not accept.
@@ -861,11 +918,137 @@ def sheet_from_frame(
     if numbers is None:
         numbers = np.arange(first, first + len(frame), dtype=np.int64)
     grid = grid_from_frame(frame, mapper, numbers, mapping)
+    if edits:
+        grid = _with_edits(grid, mapper, edits)
     known = statuses, known_statuses
     labels = RowLabels(frame.index) if is_own else {}
     grid, origin = replace(grid, files=files, labels=labels), Origin(source)
     sheet = validate_grid(grid, origin, columns, known, rules=rules, observed=observed)
     return replace(sheet, mapping=present_headers(columns, grid.header))
+
+
+def _with_edits(grid: Grid, mapper: Mapper, edits: Mapping[tuple[int, str], str]) -> Grid:
+    """Return the grid of a DataFrame with these texts, by row and column."""
+    editor = _GridEditor.of(grid, mapper)
+    places = list(grid.places)
+    columns = {name: places.index(place) for place, name in editor.names.items()}
+    cells = {(editor.rows[row], columns[name]): text for (row, name), text in edits.items()}
+    category = columns.get("category")
+    emptied = [row for row in grid.emptied if (row, category) not in cells]
+    return replace(editor.correct_grid(cells), corrections=[], emptied=emptied)
+
+
+# The changes that a user has made to `sheet.frame`: they correct the cells.
+
+
+_PLAN_FRAME = "Plan the DataFrame itself: store.plan(sheet.frame)."
+
+
+def as_edited(sheet: Sheet) -> Sheet:
+    """Return the sheet with the changes that a user has made to `frame`, as corrections of its
+    cells. They are checked like the texts of a file. Rows and columns that the user has removed are
+    left out.
+
+    Raises SheetError if the frame has rows or columns that the sheet lacks, or values of a wrong
+    type, if its index no longer has the numbers of the rows, or if the file has changed since it
+    was read.
+    """
+    if not sheet.content.is_edited:
+        return sheet
+    if sheet.read_again is None:
+        return replace(sheet.with_frame(as_lists(sheet.frame)), validate_again=None)
+    now, before = sheet.content.frame, sheet.content.rows
+    _check_structure(sheet, now, before)
+    known = {(each.row, each.column): each.after for each in sheet.corrections}
+    edited = with_corrections(sheet, {**known, **_find_edits(sheet, now, before)})
+    frame = edited.content.rows
+    removed_rows = frame.index.intersection(before.index.difference(now.index))
+    removed_columns = [name for name in before if name not in now and name in frame]
+    if not len(removed_rows) and not removed_columns:
+        return edited
+    frame = frame.drop(index=removed_rows, columns=removed_columns)
+    if ACTION in removed_columns:
+        frame = frame.assign(**{ACTION: texts(["merge"] * len(frame))})
+    others = edited.others.drop(index=removed_rows)
+    return replace(edited.with_frame(frame), others=others, validate_again=None)
+
+
+def with_corrections(sheet: Sheet, texts: Mapping[tuple[int, str], str]) -> Sheet:
+    """Return the sheet, read again with exactly these texts in its cells, by row and column."""
+    assert sheet.read_again is not None
+    again = sheet.read_again(sheet, texts)
+    return replace(
+        again,
+        base=sheet.base,
+        base_refused=sheet.base_refused,
+        mapping=sheet.mapping,
+        ids_elsewhere=sheet.ids_elsewhere,
+        read_again=sheet.read_again,
+    )
+
+
+def _check_structure(sheet: Sheet, now: pd.DataFrame, before: pd.DataFrame) -> None:
+    """Raise SheetError if a changed frame has rows or columns that the sheet lacks."""
+    if not now.columns.is_unique:
+        raise SheetError(
+            f"{sheet.source}: sheet.frame has two columns with the same name",
+            hint="Rename one of them.",
+        )
+    if now.index.name != before.index.name or not now.index.is_unique:
+        raise SheetError(
+            f"{sheet.source}: the index of sheet.frame no longer has the numbers of the rows",
+            hint=f"Keep the index. {_PLAN_FRAME}",
+        )
+    new_rows = now.index.difference(before.index)
+    if len(new_rows):
+        raise SheetError(
+            f"{sheet.source}: sheet.frame has a row {new_rows[0]} that the sheet does not have",
+            hint=f"Add the row to the source. {_PLAN_FRAME}",
+        )
+    columns = (name for name in now if name not in before and name in (*COLUMNS, EXTRA))
+    new_column = next(columns, None)
+    if new_column is None and ACTION in now and ACTION not in sheet.columns:
+        is_same = ACTION in before and are_same(
+            now[ACTION].array, before[ACTION].reindex(now.index).array
+        )
+        new_column = None if is_same else ACTION
+    if new_column is not None:
+        raise SheetError(
+            f"{sheet.source}: sheet.frame has values in the column {new_column}, which the sheet "
+            "does not have",
+            hint=f"Add the column to the source. {_PLAN_FRAME}",
+        )
+
+
+def _find_edits(
+    sheet: Sheet, now: pd.DataFrame, before: pd.DataFrame
+) -> dict[tuple[int, str], str]:
+    """Return the texts of the changed values of the frame, by row and column."""
+    before = before.loc[now.index]
+    shared = [str(name) for name in before if name in now]
+    edited = [n for n in shared if not are_same(now[n].array, before[n].array)]
+    new = [name for name in now if name not in before]
+    if not edited and not new:
+        return {}
+    mapper, rows = Mapper.of(sheet.source, None), now.index.to_numpy(np.int64)
+    # The other columns are needed to find a misspelled one.
+    names = shared if new else edited
+    grid = grid_from_frame(now[[*names, *new]], mapper, rows)
+    old = grid_from_frame(before[names], mapper, rows)
+    found: dict[tuple[int, str], str] = {}
+    for name, cells, former in zip(names, grid.columns, old.columns, strict=False):
+        different = np.flatnonzero(pc.not_equal(cells.text, former.text))
+        for at in different.tolist():
+            found[int(rows[at]), name] = _text_of_cell(sheet, name, cells.text[at].as_py())
+    return found
+
+
+def _text_of_cell(sheet: Sheet, column: str, text: str) -> str:
+    if column != "photo_urls" or sheet.tab or "\n" not in text:
+        return text
+    # A line break in a cell of a CSV file would move the rows below it.
+    as_line = partial(format_photo_urls, separator=" | ")
+    return escaped_list(as_line, parse_photo_urls(text), " | ", CLEAR)
 
 
 def grid_from_frame(

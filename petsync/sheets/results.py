@@ -36,12 +36,11 @@ from petsync.sheets.files import (
     WORKBOOK_SUFFIXES,
     Source,
     must_be_closed,
-    no_address,
 )
 from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, Grid, letter
 from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS, own_results
-from petsync.sheets.load import STDIN, base_tab, load
-from petsync.sheets.read import read_grid, read_sheet, sheet_of
+from petsync.sheets.load import STDIN, base_tab, load, load_unchanged
+from petsync.sheets.read import as_edited, read_grid, read_sheet, sheet_of, with_corrections
 from petsync.sheets.sidecar import (
     INTERRUPTED,
     read_unchecked_lines,
@@ -60,6 +59,7 @@ __all__ = [
     "Results",
     "apply_results",
     "as_path",
+    "as_planned",
     "as_results",
     "as_sheet",
     "as_workbook",
@@ -72,7 +72,6 @@ __all__ = [
     "create_backup",
     "find_written_digest",
     "id_edits",
-    "load_unchanged",
     "must_take_results",
     "results_endings",
     "sidecar_lines",
@@ -127,6 +126,27 @@ def as_path(path: object) -> Path:
     return Path(path)
 
 
+def as_planned(sheet: Sheet, results: Results) -> Sheet:
+    """Return the sheet with the corrections with which the plan of the results was made, also those
+    in its `frame`. Raises SheetError if a report belongs to another sheet, or if the sheet has
+    changed since.
+    """
+    check_same_sheet(sheet, results)
+    sheet = as_edited(sheet)
+    if not isinstance(results, Report) or sheet.corrections == tuple(results.plan.corrections):
+        return sheet
+    planned = results.plan.corrections
+    later = [each for each in sheet.corrections if each not in planned]
+    if later or sheet.read_again is None:
+        places = ", ".join(each.address for each in later[:3]) or "its corrections"
+        raise SheetError(
+            f"{sheet.source}: the sheet was changed after its plan was made: {places}",
+            hint="Read the file again, and write the results into that sheet; then make the "
+            "changes, and plan them.",
+        )
+    return with_corrections(sheet, {(each.row, each.column): each.after for each in planned})
+
+
 def check_same_sheet(sheet: Sheet, results: Results) -> None:
     """Raise SheetError if a report belongs to another sheet."""
     if isinstance(results, Report) and results.plan.source_digest != sheet.digest:
@@ -157,15 +177,6 @@ def results_endings(kind: str, form: str) -> tuple[str, ...]:
     if kind == "text":
         return TEXT_SUFFIXES
     return WORKBOOK_SUFFIXES[:1] if form else WORKBOOK_SUFFIXES
-
-
-def load_unchanged(sheet: Sheet, hint: str) -> Source:
-    """Return the sheet's file. Raises SheetError if it has changed since it was read."""
-    no_address(sheet.source)
-    source = load(Path(sheet.source), sheet.encoding or None)
-    if source.digest != sheet.digest:
-        raise SheetError(f"{source.path}: the file has changed since it was read", hint=hint)
-    return source
 
 
 def check_other_path(path: Path, source: Source) -> None:
@@ -259,6 +270,7 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     source = load_unchanged(sheet, _SEE_REPORT)
     check_other_path(path, source)
     check_suffix(path, source)
+    sheet = as_planned(sheet, results)
     write_file(path, source, *apply_results(source, sheet, results, path.suffix), follow=follow)
 
 
@@ -603,6 +615,7 @@ def write_back_noting_digest(
     results = as_results(results)
     check_writable(as_sheet(sheet), _SEE_REPORT)
     source = load_unchanged(sheet, _SEE_REPORT)
+    sheet = as_planned(sheet, results)
     data, lines = apply_results(source, sheet, results, only_ids=only_ids)
     backup = create_backup(source.path.resolve(), source.content, now or dt.datetime.now(dt.UTC))
     note(hashlib.sha256(_encoded_content(source, data)).hexdigest())

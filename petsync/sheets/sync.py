@@ -19,12 +19,12 @@ from petsync.sheets.base import BASE_TAB, base_notice
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source, must_be_closed
 from petsync.sheets.grid import Bools, CellEdits, CellKind, Cells, Grid
+from petsync.sheets.load import load_unchanged
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
     as_sheet,
     check_writable,
     create_backup,
-    load_unchanged,
     sidecar_lines,
     write_file,
 )

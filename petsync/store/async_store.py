@@ -520,7 +520,7 @@ def _check_effect(sheet: object, options: ReadKeywords) -> None:
 
 def _read(sheet: Sheet | pd.DataFrame | ArrowStream | str | Path, options: ReadOptions) -> Sheet:
     if isinstance(sheet, Sheet):
-        sheet = sheet.as_edited()
+        sheet = sheets.as_edited(sheet)
         if options.corrections:
             return _read_again(sheet, options)
         known = options.known_statuses

@@ -25,13 +25,14 @@ from petsync.table.frame import (
     plain_values,
     text_column,
 )
-from petsync.table.lists import Items, ListArray, with_python_lists
+from petsync.table.lists import Items, ListArray, with_python_lists, without_names
 
 __all__ = [
     "SCHEMA",
     "TAG_IDS",
     "ArrowStream",
     "PetTable",
+    "are_same",
     "frame_from_table",
     "is_ascending",
     "list_items",
@@ -75,15 +76,15 @@ class ArrowStream(Protocol):
 
 
 class PetTable:
-    """Pets as an Arrow table or a DataFrame. After the first use of `frame`, this DataFrame
-    replaces the table, because a user may change it.
+    """Pets as an Arrow table or a DataFrame. A user may change `frame`; this changes nothing
+    else.
     """
 
     def __init__(self, table: pa.Table | None = None, frame: pd.DataFrame | None = None) -> None:
         if (table is None) == (frame is None):
             raise TypeError("PetTable takes either a table or a frame")
-        self._table, self._frame = table, frame
-        self._before: pd.DataFrame | None = None
+        self._table, self._rows = table, frame
+        self._frame: pd.DataFrame | None = None
 
     @property
     def table(self) -> pa.Table:
@@ -94,50 +95,49 @@ class PetTable:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The pets as a DataFrame with Python lists, which a user may change."""
-        if self._before is None:
-            rows = self.rows
-            self._before = rows.copy()
-            self._frame, self._table = with_python_lists(rows), None
-        return self.rows
+        """A DataFrame of the pets with Python lists, which a user may change."""
+        if self._frame is None:
+            self._frame = with_python_lists(self.rows.copy())
+        return self._frame
 
     @property
     def is_edited(self) -> bool:
-        """True if `frame` may have been changed since its first use; False if it certainly was
-        not.
-        """
-        if self._before is None or self._frame is None:
+        """True if a user has changed `frame`."""
+        now, before = self._frame, self.rows
+        if now is None:
             return False
-        now, before = self._frame, self._before
         if not (now.index.equals(before.index) and now.columns.equals(before.columns)):
             return True
-        return not all(_are_same(now[name].array, column.array) for name, column in before.items())
+        return not all(are_same(now[name].array, column.array) for name, column in before.items())
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The pets as a DataFrame for comparisons, which must not be changed. Before the first use
-        of `frame`, a column of lists may be a `ListArray`.
+        """The pets as a DataFrame for comparisons, which must not be changed. A column of lists may
+        be a `ListArray`.
         """
-        if self._frame is None:
-            self._frame = rows_from_table(self.table)
-        return self._frame
+        if self._rows is None:
+            self._rows = rows_from_table(self.table)
+        return self._rows
 
     def __len__(self) -> int:
         return len(self.rows if self._table is None else self._table)
 
 
-def _are_same(now: Any, before: Any) -> bool:
-    """Return true if a column certainly has the values of `before`. If `before` has Python objects,
-    this is never certain, because a user may have changed the objects themselves.
-    """
+def are_same(now: Any, before: Any) -> bool:
+    """Return true if a user's column has the values of the column `before`."""
     if not isinstance(before, ListArray):
-        return before.dtype != object and bool(before.equals(now))
+        if not isinstance(before, pd.arrays.NumpyExtensionArray):
+            return bool(before.equals(now))
+        try:
+            return [*map(without_names, now)] == [*map(without_names, before)]
+        except (TypeError, ValueError):  # a value cannot be compared, for example an array
+            return False
     values = now.tolist()
     if not all(each is None or isinstance(each, list) for each in values):
         return False
     try:
         items = Items.of(values, has_ids=before.items.ids is not None)
-    except (pa.ArrowException, TypeError):
+    except (pa.ArrowException, TypeError, AttributeError):
         return False  # an item is neither a tag nor a text
     is_missing = bool((items.are_missing() != before.isna()).any())
     return not is_missing and not items.differ(before.items).any()

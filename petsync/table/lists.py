@@ -658,7 +658,8 @@ def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
 
 def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame for a user, who may change it: with Python lists instead of each ListArray,
-    and with a `TagName` instead of each Tag. If it has neither, return the frame itself.
+    with copies of other lists, and with a `TagName` instead of each Tag. Without lists, return the
+    frame itself.
     """
     columns: dict[Any, Any] = {name: column.array for name, column in frame.items()}
     lists: dict[Any, Any] = {
@@ -666,9 +667,10 @@ def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:
         for name, each in columns.items()
         if isinstance(each, ListArray)
     }
-    tags = columns.get("tags")
-    if isinstance(tags, pd.arrays.NumpyExtensionArray) and any(map(_has_tag, tags)):
-        lists["tags"] = lists_of([_name_tags(each) for each in tags])
+    for name in LISTS:
+        values = columns.get(name)
+        if isinstance(values, pd.arrays.NumpyExtensionArray) and any(map(_is_list, values)):
+            lists[name] = lists_of([_copy_list(each) for each in values])
     if not lists:
         return frame
     # The numbers may be those of an immutable Arrow array.
@@ -676,12 +678,15 @@ def with_python_lists(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns | numbers | lists, index=frame.index, copy=False)
 
 
-def _has_tag(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(item, Tag) for item in value)
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
-def _name_tags(value: Any) -> Any:
-    return names_of_tags(map(as_tag, value)) if _has_tag(value) else value
+def _copy_list(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    has_tag = any(isinstance(item, Tag) for item in value)
+    return names_of_tags(map(as_tag, value)) if has_tag else [*value]
 
 
 def without_names(value: Any) -> Any:

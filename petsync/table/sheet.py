@@ -20,7 +20,6 @@ from petsync.table.base import Base, carry_base
 from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values
-from petsync.table.lists import as_lists
 from petsync.table.rules import RULE_PREFIX, RuleResult, SheetRule
 
 __all__ = [
@@ -301,6 +300,12 @@ class Sheet:
     """The rules themselves."""
     validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
     """Validates the same cells again with further known statuses; None if no status is unknown."""
+    read_again: Callable[[Sheet, Mapping[tuple[int, str], str]], Sheet] | None = field(
+        default=None, repr=False
+    )
+    """Reads the source of the given sheet again, with these texts in its cells, by row number and
+    column, and without other corrections; None if that is not possible.
+    """
     _rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _named_ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
     _filled_columns: list[frozenset[str]] = field(default_factory=list, init=False, repr=False)
@@ -315,19 +320,14 @@ class Sheet:
         empty list empties the field. In `category`, the text "[clear]" removes the category. So
         does an empty text, unless the pet's category has an empty name. A name that looks like
         "[clear]" has an apostrophe before it, as in a cell. The frame carries the sheet's base.
+
+        A change of a value in the frame is a correction of its cell: a plan of the sheet checks and
+        sends it, and the results of the run are written with it. A row that is removed from the
+        frame is not in the plan.
         """
         frame, base = self.content.frame, self.base
         # Without the sheet's other columns, the rows of failed rows are not recognised.
         return frame if base is None or base.source_rows else carry_base(frame, base)
-
-    def as_edited(self) -> Sheet:
-        """Return the sheet with the changes that a user has made to `frame`. The changed lists may
-        be tuples or arrays, and the changed tags may be names.
-        """
-        if not self.content.is_edited:
-            return self
-        # Validating again would restore the values of the file.
-        return replace(self.with_frame(as_lists(self.frame)), validate_again=None)
 
     def with_frame(self, frame: pd.DataFrame) -> Sheet:
         """Return the sheet with other rows, in the form of `frame`."""
@@ -395,6 +395,7 @@ class Sheet:
             heads=self.heads,
             agreeing=self.agreeing,
             unlisted=self.unlisted,
+            read_again=self.read_again,
         )
 
     @property
