@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,10 @@ def snapshot_of(
     return Snapshot(pets=PetTable(frame=frame), coverage=covered, source=url, taken_at=taken)
 
 
-def sheet_of(pets: Iterable[Pet], *, action: str = "merge", **more: Any) -> Sheet:
-    """Return a sheet with every field of these pets, its rows numbered from 2."""
+def sheet_of(pets: Iterable[Pet], *, action: str | Sequence[str] = "merge", **more: Any) -> Sheet:
+    """Return a sheet with every field of these pets, its rows numbered from 2. They have one action
+    or one each.
+    """
     frame = frame_from_pets(pets).drop(columns="extra", errors="ignore")
     frame["action"] = action
     frame.index = pd.RangeIndex(2, 2 + len(frame), name="row")

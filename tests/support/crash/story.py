@@ -43,8 +43,8 @@ class Story:
         rows = [(self._after(number), "merge") for number in self.updates]
         rows += [(pet, "add-another") for pet in self.added]
         rows += [(self.before[number], "delete") for number in self.deleted]
-        sheet = sheet_of(pets_of(pet for pet, _ in rows))
-        sheet.frame["action"] = [action for _, action in rows]
+        actions = [action for _, action in rows]
+        sheet = sheet_of(pets_of(pet for pet, _ in rows), action=actions)
         plan = plan_of(pets_of(self.before.values()), sheet)
         assert (len(plan.adds), len(plan.updates), len(plan.deletes)) == self.counts, plan
         return msgspec.structs.replace(plan, store=url, profile=profile)
