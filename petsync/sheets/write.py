@@ -46,7 +46,7 @@ from petsync.table.base import Base
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS, LISTS
 from petsync.table.frame import EXTRA, pets_from_frame
-from petsync.table.lists import lists_of
+from petsync.table.lists import as_lists, lists_of
 from petsync.table.options import STATUSES
 from petsync.table.sheet import Sheet, rows_of
 
@@ -229,7 +229,7 @@ def _parse(column: str, row: int, value: Any) -> Any:
 
 def _frame(data: Any) -> pd.DataFrame:
     if isinstance(data, Sheet):
-        return data.rows
+        return rows_of(as_lists(data.frame)) if data.content.is_edited else data.rows
     if isinstance(data, pd.DataFrame):
         return rows_of(data)
     frame = getattr(data, "frame", None)
