@@ -177,6 +177,8 @@ class AiohttpTransport:
     def __init__(self, base_url: str, timeout: float) -> None:
         secure = urlsplit(base_url).scheme == "https"
         proxy, login = proxy_for(base_url)
+        self._seconds = timeout
+        self._timeouts: dict[float | None, aiohttp.ClientTimeout] = {}
         self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=_CONNECTIONS,
@@ -185,9 +187,6 @@ class AiohttpTransport:
             ),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(
-                sock_connect=min(timeout, _MAX_CONNECT_S), sock_read=timeout
-            ),
             proxy=proxy,
         )
         proxy_login = {} if login is None else {_PROXY_HEADER: aiohttp.encode_basic_auth(*login)}
@@ -219,22 +218,52 @@ class AiohttpTransport:
                 hint="Install the version of aiohttp that petsync supports: pip install --upgrade "
                 "petsync aiohttp. Or give a client: ps.connect(…, http=httpx.AsyncClient()).",
             )
-        data: bytes | AsyncIterator[bytes] | None = body or None
+        if on_sent is None:
+            seconds = bounds.seconds
+            try:
+                return await self._exchange(method, url, headers, body, bounds, new_reader, seconds)
+            except TimeoutError as error:
+                if isinstance(error, aiohttp.ServerTimeoutError):
+                    raise
+                raise _build_timeout_error(seconds) from error
+        # Only this deadline moves with the pieces of the body.
         async with _deadline(bounds.seconds) as deadline:
-            if on_sent is not None:
-                headers = {**headers, "content-length": str(len(body))}
-                data = _iter_pieces(body, on_sent, deadline, bounds.seconds)
-            async with self._client.request(
-                method,
-                URL(url, encoded=True),
-                headers={**headers, **self._headers},
-                data=data,
-                allow_redirects=False,
-                proxy_headers=self._proxy_headers,
-            ) as response:
-                head = Response(response.status, _decode_headers(response.raw_headers), b"")
-                pieces = response.content.iter_any()
-                return await _read_body(pieces, head, bounds.size, new_reader)
+            headers = {**headers, "content-length": str(len(body))}
+            pieces = _iter_pieces(body, on_sent, deadline, bounds.seconds)
+            return await self._exchange(method, url, headers, pieces, bounds, new_reader)
+
+    async def _exchange(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes],
+        bounds: Bounds,
+        new_reader: NewReader | None,
+        seconds: float | None = None,
+    ) -> Response:
+        async with self._client.request(
+            method,
+            URL(url, encoded=True),
+            headers={**headers, **self._headers} if self._headers else headers,
+            data=body or None,
+            allow_redirects=False,
+            proxy_headers=self._proxy_headers,
+            timeout=self._timeout_of(seconds),
+        ) as response:
+            head = Response(response.status, _decode_headers(response.raw_headers), b"")
+            if new_reader is None and _is_short(head, bounds.size):
+                return Response(head.status, head.headers, await response.read())
+            return await _read_body(response.content.iter_any(), head, bounds.size, new_reader)
+
+    def _timeout_of(self, seconds: float | None) -> aiohttp.ClientTimeout:
+        """Return the timeout with this maximum time until the end of the response."""
+        if seconds not in self._timeouts:
+            connect = min(self._seconds, _MAX_CONNECT_S)
+            self._timeouts[seconds] = aiohttp.ClientTimeout(
+                total=seconds, sock_connect=connect, sock_read=self._seconds
+            )
+        return self._timeouts[seconds]
 
     async def close(self) -> None:
         """Close the connections."""
@@ -504,8 +533,20 @@ async def _deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
             yield deadline
     except TimeoutError as error:
         if deadline.expired():
-            raise TimeoutError(f"it was not complete after {seconds:g} seconds") from error
+            raise _build_timeout_error(seconds) from error
         raise
+
+
+def _build_timeout_error(seconds: float) -> TimeoutError:
+    return TimeoutError(f"it was not complete after {seconds:g} seconds")
+
+
+def _is_short(head: Response, size: int) -> bool:
+    """Return true if the headers bound the body, which is not compressed, to its permitted size."""
+    headers = head.headers
+    length = headers.get("content-length", "")
+    is_plain = "content-encoding" not in headers and "transfer-encoding" not in headers
+    return is_plain and length.isdecimal() and int(length) <= _max_size(head, size)
 
 
 async def _read_body(
