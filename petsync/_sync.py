@@ -25,6 +25,7 @@ __all__ = [
     "make_synchronous",
     "no_collection",
     "run_to_end",
+    "start",
 ]
 
 
@@ -291,6 +292,11 @@ def make_synchronous(
         shown: Any = call
         shown.__signature__ = inspect.signature(method).replace(return_annotation=returned)
     return call
+
+
+def start(facade: SyncFacade[Any], work: Coroutine[Any, Any, R]) -> Task[R]:
+    """Start a coroutine of the object behind a synchronous facade, and return at once."""
+    return facade._loop.start(work)
 
 
 def delegate(part: str, method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[Any, P], R]:

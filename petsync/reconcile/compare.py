@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -13,6 +14,7 @@ import msgspec
 import pandas as pd
 
 from petsync._files import real_path
+from petsync._sync import start
 from petsync.client.loaders import Found
 from petsync.config.model import Job
 from petsync.errors import ServiceError
@@ -422,11 +424,25 @@ class Comparer:
         )
         return sheet, _require_whole(snapshot)
 
-    def snapshot(self) -> Snapshot:
-        """Return the pets of the job's scope, without those in the folder's other sheets. Raises
-        ServiceError if the list is incomplete.
+    @contextmanager
+    def listing(self) -> Iterator[Callable[[], Snapshot]]:
+        """List the pets of the job's statuses while the context does other work. Yield a function
+        that returns them; at the end of the context, the list is not read any further.
         """
-        snapshot = self._list_pets(self.job.statuses)
+        if self.job.is_in_parts:
+            yield lambda: self._list_pets(self.job.statuses)
+            return
+        task = start(self.store, self.store.aio.snapshot(statuses=self.job.statuses))
+        try:
+            yield lambda: _require_whole(task.done.wait())
+        finally:
+            task.cancel()
+
+    def snapshot(self, listed: Snapshot | None = None) -> Snapshot:
+        """Return the pets of the job's scope, without those in the folder's other sheets. They are
+        taken from `listed`, or listed now. Raises ServiceError if the list is incomplete.
+        """
+        snapshot = self._list_pets(self.job.statuses) if listed is None else listed
         usual = {*self.store.api.aio.session.profile.statuses}
         if self.job.mode == "pull" or usual <= {*snapshot.coverage.statuses}:
             # Pets are removed from the frame below; `whole` keeps the categories and tags of all

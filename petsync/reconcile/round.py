@@ -453,19 +453,20 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         _make(context, comparer)
         return
     snapshot: Snapshot | None = None
-    with context.step("read"):
-        if context.job.is_in_parts:
-            sheet, snapshot = comparer.read_parts()
-        else:
-            sheet = comparer.read()
-        context.read_at = comparer.read_at or context.round.started
-        context.note(rows=len(sheet) + len(sheet.blocked) + sheet.agreeing)
-        # From here on, a restored backup is recorded even if the round ends early.
-        start = find_start(
-            context, sheet, comparer.store, past, comparer.elsewhere, comparer.folder
-        )
-    with context.step("snapshot"):
-        snapshot = comparer.snapshot() if snapshot is None else snapshot
+    with comparer.listing() as list_pets:
+        with context.step("read"):
+            if context.job.is_in_parts:
+                sheet, snapshot = comparer.read_parts()
+            else:
+                sheet = comparer.read()
+            context.read_at = comparer.read_at or context.round.started
+            context.note(rows=len(sheet) + len(sheet.blocked) + sheet.agreeing)
+            # From here on, a restored backup is recorded even if the round ends early.
+            start = find_start(
+                context, sheet, comparer.store, past, comparer.elsewhere, comparer.folder
+            )
+        with context.step("snapshot"):
+            snapshot = comparer.snapshot(list_pets()) if snapshot is None else snapshot
     context.note(pets=len(snapshot))
     with context.step("plan"):
         must_have_ids(context, sheet, start)
