@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace as but
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -35,6 +36,39 @@ def test_a_tag_without_an_id_is_taken_away_though_the_store_gave_it_one() -> Non
     sheet = sheet_saying({"id": 1, "tags": []}, base=base_of([exported]))
     (change,) = plan_of([now], sheet).changes
     assert change.after == with_(tags=(Tag(2, "y"),))
+
+
+@pytest.mark.parametrize(
+    ("exported", "row", "now", "after"),
+    [
+        ([(5, "x")], [], [(9, "x")], []),
+        ([(5, "x"), (6, "y")], ["y"], [(9, "x"), (6, "y")], [(6, "y")]),
+        ([(5, "x"), (6, "x")], [], [(5, "x"), (9, "x")], []),
+        ([(5, "x")], [], [(5, "x"), (9, "x")], [(9, "x")]),
+        ([(5, "x"), (6, "x")], [(6, "x")], [(9, "x"), (6, "x")], [(6, "x")]),
+        ([(5, "x"), (6, "x")], [(6, "x")], [(9, "x")], None),
+        ([(5, "x"), (8, "x")], [(8, "x")], [(None, "x"), (8, "x")], [(8, "x")]),
+        (
+            [(None, "x"), (8, "x")],
+            [(8, "x")],
+            [(None, "x"), (8, "x"), (1, "y")],
+            [(8, "x"), (1, "y")],
+        ),
+        ([(5, "x")], [(7, "x")], [(9, "x")], [(9, "x"), (7, "x")]),
+    ],
+)
+def test_a_tag_that_the_store_renumbered_is_removed_by_its_name(
+    exported: list[Any], row: list[Any], now: list[Any], after: list[Any] | None
+) -> None:
+    """A tag that the sheet removes is removed although the store changed its id since the export.
+    A tag of the name that the sheet keeps stays, and so does a second one that the store added.
+    """
+    tags = [Tag(None, each) if isinstance(each, str) else Tag(*each) for each in row]
+    old, current = (with_(tags=[Tag(*each) for each in side]) for side in (exported, now))
+    plan = plan_of([current], sheet_saying({"id": 1, "tags": tags}, base=base_of([old])))
+    assert [change.after for change in plan.changes] == (
+        [] if after is None else [with_(tags=[Tag(*each) for each in after])]
+    )
 
 
 def test_a_category_without_a_name_can_be_cleared() -> None:

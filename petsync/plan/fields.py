@@ -737,13 +737,12 @@ def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabul
     resolved = _resolve_tags(tags, base, vocabulary)
     had, has = set(map(tag_key, base)), set(map(tag_key, resolved))
     removed = [tag for tag in base if tag_key(tag) not in has]
-    # A service may have lost the id of a tag. Without an id, the name identifies it.
-    names = {tag_key(tag)[1] for tag in removed} - {"", *(tag_key(tag)[1] for tag in resolved)}
+    renumbered = _find_renumbered(removed, base, store, has)
     rest = [
         tag
         for tag in store
-        if not any(matches(each, tag) for each in removed)
-        and not (tag_key(tag)[0] is None and tag_key(tag)[1] in names)
+        if tag_key(tag) in has
+        or not (tag_key(tag) in renumbered or any(matches(each, tag) for each in removed))
     ]
     added = [
         _tag(tag, store, vocabulary)
@@ -751,6 +750,30 @@ def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabul
         if tag_key(known) not in had and _among(tag, rest) is None
     ]
     return (*rest, *dict.fromkeys(added))
+
+
+def _find_renumbered(
+    removed: Iterable[Tag], base: Tags, store: Tags, has: Collection[_TagKey]
+) -> set[_TagKey]:
+    """Return the keys of the store's tags that are `removed` tags of the base whose id the store
+    changed: the name identifies them, unless the sheet added a tag of this name. `has` has the keys
+    of the sheet's tags.
+    """
+    had, there = set(map(tag_key, base)), set(map(tag_key, store))
+    lost = Counter(tag_key(tag)[1] for tag in removed if tag_key(tag) not in there)
+    for name in {"", *(name for number, name in has if (number, name) not in had)}:
+        del lost[name]
+    # Tags that the sheet keeps are found first.
+    kept = Counter(name for number, name in (had & {*has}) - there)
+    found = set()
+    for key in map(tag_key, store):
+        if key in had or key in has or not lost[key[1]]:
+            continue
+        counts = kept if kept[key[1]] else lost
+        counts[key[1]] -= 1
+        if counts is lost:
+            found.add(key)
+    return found
 
 
 def _resolve_tags(

@@ -189,6 +189,13 @@ def merge_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[T
         if (meant.id, plain(meant.name)) not in compared("tags", base)
     ]
     gone = {(tag.id, plain(tag.name)) for tag in taken}
+    # If the store changed the id of a tag, its name identifies it. A tag that is kept counts first.
+    before, now = compared("tags", base), [(tag.id, plain(tag.name)) for tag in store.tags]
+    for name in {name for _, name in gone if name} - {plain(tag.name) for tag in added}:
+        lost = [key for key in before if key[1] == name and key not in now]
+        fresh = [key for key in now if key[1] == name and key not in {*before, *kept_or_new}]
+        is_kept = [key in kept_or_new for key in lost]
+        gone.update(fresh[sum(is_kept) :][: len(lost) - sum(is_kept)])
     result = [tag for tag in store.tags if (tag.id, plain(tag.name)) not in gone]
     for tag in added:
         meant = words.tag(tag, store)
