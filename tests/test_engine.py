@@ -32,7 +32,7 @@ from petsync.errors import (
     TransportError,
     UnavailableError,
 )
-from petsync.models import Pet
+from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Change
 from petsync.plan.plan import Plan
 from petsync.plan.report import Progress, Report
@@ -169,6 +169,31 @@ def test_what_others_changed_meanwhile_is_never_overwritten(tmp_path: Path) -> N
     assert "name" in report.results[0].message
     assert target.pets[1].name == "Fido"
     assert target.pets[2] == msgspec.structs.replace(TOM, name="Thomas", tags=(), extra={"chip": 1})
+
+
+def test_unknown_fields_that_others_changed_meanwhile_stay(tmp_path: Path) -> None:
+    """An update sends the tags and the category that it keeps as the store has them now, with their
+    unknown fields and assigned ids.
+    """
+
+    def rex(mark: int, *, tag_id: int | None = 2) -> Pet:
+        fields = {"mark": mark}
+        category = Category(3, "Dogs", fields)
+        tags = (Tag(1, "calm", fields), Tag(tag_id, "big", fields), Tag(None, "old"))
+        return msgspec.structs.replace(REX, category=category, tags=tags, extra=fields)
+
+    before, now = rex(1, tag_id=None), rex(2)
+    tags = [Tag(None, "calm"), Tag(None, "big"), Tag(None, "new")]
+    rows = sheet_saying({"id": 1, "category": "Puppies", "category_id": 3, "tags": tags})
+    pets = [before, msgspec.structs.replace(TOM, category=Category(3, "Puppies"))]
+    target = MemoryTarget(pets)
+    plan = plan_of(pets, rows)
+    assert plan.updates[0].after.category == Category(3, "Puppies", {"mark": 1})
+    target.pets[1] = now
+    assert outcomes(carry_out(plan, target, tmp_path)) == ["applied"]
+    assert target.pets[1] == msgspec.structs.replace(
+        now, category=Category(3, "Puppies", {"mark": 2}), tags=(*now.tags[:2], Tag(None, "new"))
+    )
 
 
 def test_a_pet_that_changed_is_not_deleted(tmp_path: Path) -> None:

@@ -104,6 +104,24 @@ def test_an_update_is_set_back_in_its_fields_alone() -> None:
     )
 
 
+def test_unknown_fields_keep_their_current_values() -> None:
+    """An undone update keeps the current unknown fields of the tags and the category that the pet
+    had before the run and has now; a removed tag is restored with its fields.
+    """
+
+    def with_fields_(mark: int, *tags: Tag, category: str) -> Pet:
+        fields = {"mark": mark}
+        kept = (Tag(1, "calm", fields), *tags)
+        return replace(REX, tags=kept, category=Category(1, category, fields))
+
+    old = Tag(2, "old", {"mark": 1})
+    before = with_fields_(1, old, category="Dogs")
+    after, now = (with_fields_(mark, category="Cats") for mark in (1, 2))
+    done = entry("update", fields=("category", "tags"), before=before, after=after)
+    (change,) = undone(done, now=now).changes
+    assert change.after == with_fields_(2, old, category="Dogs")
+
+
 def test_a_delete_is_added_whole() -> None:
     """A deleted pet is added again with its id and its unknown fields."""
     (change,) = undone(DELETED, now=None).changes

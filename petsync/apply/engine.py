@@ -58,6 +58,7 @@ from petsync.plan.fields import (
     differing_columns,
     is_as_expected,
     normalize,
+    update_fields,
     with_fields,
 )
 from petsync.plan.lineage import RowRecord, find_added_pets, find_alike
@@ -661,7 +662,7 @@ def _merge_update(change: Update, current: Pet | None) -> Pet:
         raise UnsentError("unchanged", "already-so", "the pet already has these values")
     if changed:
         raise _build_changed_error(changed)
-    return with_fields(current, change.after, change.fields)
+    return update_fields(current, change.before, change.after, change.fields)
 
 
 def _check_deletable(change: Delete, current: Pet | None) -> None:
@@ -1173,7 +1174,7 @@ class Sender:
                     )
                 left += 1
                 self.repeated.add(number)
-                now, wanted = newer.pet, _merge_newer(change, newer.pet)
+                now, wanted = newer.pet, newer.wanted
                 await self.recorder.record_intent(number, change, before=now, after=wanted)
                 before_retry = self._build_retry_check(number, change, wanted, now)
                 continue
@@ -1222,7 +1223,8 @@ class Sender:
                     why = "changed in the store between two attempts"
                     raise UnsentError("conflict", "changed-since", why)
                 if isinstance(change, Update) and now is not None and now != before:
-                    raise _NewerError(now, error)
+                    merged = update_fields(now, change.before, change.after, change.fields)
+                    raise _NewerError(now, merged, error)
             self.recorder.record_retry(number, error.message)
 
         return check
@@ -1318,13 +1320,9 @@ class Sender:
 class _NewerError(Exception):
     """Before a retry, the pet has changed, but only in fields that petsync does not compare."""
 
-    def __init__(self, pet: Pet, error: ApiError) -> None:
+    def __init__(self, pet: Pet, wanted: Pet, error: ApiError) -> None:
         super().__init__(error.message)
-        self.pet, self.error = pet, error
-
-
-def _merge_newer(change: Change, now: Pet) -> Pet:
-    return now if change.after is None else with_fields(now, change.after, change.fields)
+        self.pet, self.wanted, self.error = pet, wanted, error
 
 
 def _fits_form(change: Change, wanted: Pet) -> bool:

@@ -21,7 +21,7 @@ from petsync.plan.fields import (
     is_as_expected,
     normalize,
     photo_keys,
-    with_fields,
+    update_fields,
 )
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.options import Owner, PlanOptions
@@ -348,7 +348,7 @@ class _EffectJudge:
             return self._build_changed_conflict(
                 effect, now, columns, "To restore its earlier values, change it with a sheet"
             )
-        after = with_fields(now, effect.old, effect.fields)
+        after = update_fields(now, effect.new, effect.old, effect.fields)
         return Update(
             row=effect.row, source=effect.source, fields=effect.fields, before=now, after=after
         )

@@ -57,10 +57,12 @@ __all__ = [
     "unit_content",
     "unit_key",
     "unit_text",
+    "update_fields",
     "with_category",
     "with_columns",
     "with_fields",
     "with_kept_photos",
+    "with_unknown_fields",
 ]
 
 
@@ -255,6 +257,43 @@ def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
     """
     names = {"category" if field == "category_id" else field for field in fields}
     return msgspec.structs.replace(pet, **{name: getattr(other, name) for name in names})
+
+
+def update_fields(current: Pet, before: Pet, after: Pet, fields: Iterable[Column]) -> Pet:
+    """Return the current pet with the changes from `before` to `after` in these fields. A tag that
+    does not change stays as the current pet has it, and so do the unknown fields of a category or
+    tag.
+    """
+    pet = with_fields(current, after, fields)
+    if pet.tags is not current.tags:
+        had = set(map(tag_key, before.tags))
+        found = zip(pet.tags, _find_tags(pet.tags, current.tags), strict=True)
+        tags = (
+            tag
+            if known is None
+            else known
+            if tag_key(tag) in had
+            else msgspec.structs.replace(tag, extra=known.extra)
+            for tag, known in found
+        )
+        pet = msgspec.structs.replace(pet, tags=tuple(tags))
+    if pet.category is not None and current.category is not None:
+        category = with_unknown_fields(pet.category, current.category)
+        pet = msgspec.structs.replace(pet, category=category)
+    return pet
+
+
+def with_unknown_fields(category: Category, known: Category) -> Category:
+    """Return the category, with the unknown fields of the known one if they are the same category:
+    their ids are equal or, if one has no id, their names.
+    """
+    number, other = known_id(category.id), known_id(known.id)
+    is_same = number == other
+    if number is None or other is None:
+        is_same = normalize(category.name) == normalize(known.name)
+    if not is_same or category.extra == known.extra:
+        return category
+    return msgspec.structs.replace(category, extra=known.extra)
 
 
 def category_cells(pet: Pet) -> Category:
@@ -786,16 +825,20 @@ def _resolve_tags(
     that no other tag of the sheet matches, if there is one.
     """
     tags = list(sheet_tags)
-    if not old:
-        return [_tag(tag, old, vocabulary) for tag in tags]
-    found: dict[int, Tag] = {}
+    found = _find_tags(tags, old)
+    return [known or _tag(tag, old, vocabulary) for known, tag in zip(found, tags, strict=True)]
+
+
+def _find_tags(tags: Sequence[Tag], old: Sequence[Tag]) -> list[Tag | None]:
+    """Return the matching tag in `old` for each tag, None if none matches; each at most once."""
+    found: list[Tag | None] = [None] * len(tags)
     free = list(old)
-    for place in sorted(range(len(tags)), key=lambda place: None in _parts(tags[place])):
-        known = _among(tags[place], free)
+    places = range(len(tags)) if free else ()
+    for place in sorted(places, key=lambda place: None in _parts(tags[place])):
+        known = found[place] = _among(tags[place], free)
         if known is not None:
             free.remove(known)
-        found[place] = known or _tag(tags[place], old, vocabulary)
-    return [found[place] for place in range(len(tags))]
+    return found
 
 
 def _parts(tag: Tag) -> tuple[int | None, str | None]:

@@ -34,6 +34,7 @@ from petsync.plan.fields import (
     same_tags,
     says,
     unit_key,
+    with_unknown_fields,
 )
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, CLEARED, COLUMNS, Column
@@ -461,6 +462,13 @@ def _photos(old: Any, values: RowValues, _: Vocabulary) -> Any:
 
 
 def _category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> Category | None:
+    new = _resolve_category(old, values, vocabulary)
+    return new if new is None or old is None else with_unknown_fields(new, old)
+
+
+def _resolve_category(
+    old: Category | None, values: RowValues, vocabulary: Vocabulary
+) -> Category | None:
     name, number = values.get("category"), known_id(values.get("category_id"))
     if clears(values, old):
         return None

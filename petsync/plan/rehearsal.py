@@ -14,7 +14,7 @@ from petsync._display import as_html, as_text
 from petsync.errors import GuardError
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Delete
-from petsync.plan.fields import cell, differing_columns, with_fields
+from petsync.plan.fields import cell, differing_columns, update_fields
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
 
@@ -242,7 +242,7 @@ def _build_wanted_pet(change: Change, pet_id: int | None, before: Pets) -> Pet |
         return msgspec.structs.replace(change.after, id=pet_id)
     # Other users' changes in other fields stay.
     current = before.get(change.before.id or 0, change.before)
-    return with_fields(current, change.after, change.fields)
+    return update_fields(current, change.before, change.after, change.fields)
 
 
 def _of_change(
