@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace as but
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sheetmaking import with_whole_tags
 from shop import plan_of
 from strategies import ids, pets
@@ -23,6 +26,7 @@ from petsync.differences import diff
 from petsync.errors import SettingsError, SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
+from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.columns import CLEARED
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet, rows_of
@@ -598,6 +602,93 @@ def test_a_table_is_compared_and_written_like_a_data_frame(tmp_path: Path) -> No
         assert with_whole_tags(written["tags"])[0] == [Tag(None, "a")]
 
 
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx", "pets.json", "pets.parquet"])
+def test_a_written_data_frame_changes_what_the_data_frame_changes(
+    name: str, tmp_path: Path
+) -> None:
+    """An empty list or category of a DataFrame is empty in the file, too. A cell that the store's
+    pet has empty, and that nobody edited, says nothing: it is blank.
+    """
+    full = Pet(
+        name="A",
+        status="sold",
+        category=Category(1, "Dogs"),
+        tags=(Tag(1, "x"),),
+        photo_urls=("u",),
+    )
+    none = Pet(name="B", status="sold", category=Category(2, ""))
+    store = [replace(pet, id=n) for n, pet in enumerate((full, full, none, none), 1)]
+    with ps.demo() as shop:
+        own = shop.snapshot()
+    frame = but(own, pets=PetTable(table_from_pets(store))).frame
+    for row in (0, 2):
+        frame.at[row, "tags"], frame.at[row, "photo_urls"] = [], ()
+    frame["category"] = frame["category"].where(frame["id"] != 1, "")
+    frame["category_id"] = frame["category_id"].where(frame["id"] != 1)
+    write_sheet(frame, tmp_path / name)
+    sheet = read_sheet(tmp_path / name)
+    expected = replace(full, id=1, category=None, tags=(), photo_urls=())
+    for each in (sheet_from_frame(frame), sheet):
+        assert [change.after for change in plan_of(store, each).changes] == [expected]
+    written = [*zip(sheet.rows["tags"], sheet.rows["photo_urls"], strict=True)]
+    is_cell = not name.endswith(("json", "parquet"))
+    assert written[2:] == ([(None, None)] * 2 if is_cell else [([], [])] * 2)
+    frame.attrs.clear()
+    write_sheet(frame, tmp_path / name, force=True)
+    rows = read_sheet(tmp_path / name).frame
+    assert rows["tags"].tolist() == [[], ["x"], [], []]
+    assert rows["photo_urls"].tolist() == [[], ["u"], [], []]
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx", "pets.json", "pets.parquet"])
+def test_an_edited_snapshot_is_written_with_its_edits(name: str, tmp_path: Path) -> None:
+    """The file of a snapshot whose frame was edited has the edits, and the store's values as base;
+    an index of ids is a column.
+    """
+    with ps.demo() as store:
+        snapshot = store.snapshot()
+        snapshot.frame.at[0, "tags"] = []
+        snapshot.frame.loc[1, "status"] = "sold"
+        write_sheet(snapshot, tmp_path / name)
+        ids = [(change.pet_id, change.fields) for change in store.plan(tmp_path / name).changes]
+        assert ids == [(1001, ("tags",)), (1002, ("status",))]
+        write_sheet(store.pets(index="id").head(2), tmp_path / f"indexed.{name}")
+        assert read_sheet(tmp_path / f"indexed.{name}").frame["id"].tolist() == [1001, 1002]
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx", "pets.json", "pets.parquet"])
+def test_the_ids_of_tags_stay_beside_their_names(name: str, tmp_path: Path) -> None:
+    """The ids of the tags in a Parquet export are written. After edits of the names, each id stays
+    with its name, also in another place, and a new name has no id.
+    """
+    a, b, none = Tag(2**60 + 1, "a"), Tag(5, "b"), Tag(7)
+    pets = [Pet(id=n, name="A", status="sold", tags=(a, b, none)) for n in range(1, 8)]
+    pets.append(Pet(id=9, name="B", status="sold", tags=(Tag(None, "c"), b)))
+    write_sheet(frame_from_pets(pets), tmp_path / "export.parquet")
+    with pytest.raises(SheetError, match=r"row 0 has a wrong value in tag_ids: .* exact") as caught:
+        write_sheet(pd.read_parquet(tmp_path / "export.parquet"), tmp_path / name)
+    assert "dtype_backend" in caught.value.hint
+    frame = pd.read_parquet(tmp_path / "export.parquet", dtype_backend="pyarrow")
+    frame["tags"] = frame["tags"].astype(object)
+    edits: list[Any] = [["b", "a", None], [None, "b", "a"], ["a", "new", "b", None], ["b"]]
+    for row, names in enumerate(edits):
+        frame.at[row, "tags"] = names
+    expected = [{b, a, none}, {none, b, a}, {a, Tag(None, "new"), b, none}, {b}]
+    expected += [{*pet.tags} for pet in pets[4:]]
+    write_sheet(frame, tmp_path / name)
+    is_parquet = name.endswith("parquet")
+    table = pq.read_table(tmp_path / name) if is_parquet else read_sheet(tmp_path / name).frame
+    for each in (table, frame, pa.Table.from_pandas(frame)):
+        assert [{*pet.tags} for pet in ps.pets_from_frame(each)] == expected
+    updates = plan_of(pets, sheet_from_frame(frame)).updates
+    assert [{*change.after.tags} for change in updates] == expected[2:4]
+    frame.at[0, "tags"] = ["a", "", "", "b"]
+    for use in (ps.pets_from_frame, sheet_from_frame, partial(write_sheet, path=tmp_path / name)):
+        with pytest.raises(SheetError, match=r"row 0 .* 2 tags without a name") as caught:
+            use(frame)
+        assert "ps.Tag" in caught.value.hint
+
+
 def test_pets_of_any_table(tmp_path: Path) -> None:
     """`pets_from_frame` takes a DataFrame with or without an id index, an Arrow table with names of
     tags, and a Parquet export with the ids of tags, without losing a value.
@@ -678,8 +769,8 @@ def test_an_arrow_stream_that_is_no_table_is_refused() -> None:
 
 
 def test_pets_are_read_from_lists_of_any_kind(tmp_path: Path) -> None:
-    """A DataFrame from Parquet, with arrays as lists, has the same pets, without the tags' ids; a
-    value of another type is named.
+    """A DataFrame that pandas saved as Parquet, with arrays as lists, has the same pets, without
+    the tags' ids; a value of another type is named.
     """
     pets = [Pet(id=1, name="Rex", tags=(Tag(7, "shy"),), photo_urls=("u",)), Pet(id=2)]
     frame = ps.frame_from_pets(pets)

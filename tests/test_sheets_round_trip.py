@@ -25,7 +25,7 @@ from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.sidecar import sidecar_path
 from petsync.table.cells import LIST_LITERAL, trim
-from petsync.table.columns import CLEAR, COLUMNS
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets
 from petsync.table.lists import with_python_lists
 
@@ -54,17 +54,20 @@ CATALOGUES = st.lists(
 )
 
 
-def as_sheet_values(frame):
+def as_sheet_values(frame, *, is_export=False):
     """Return the table as a sheet has it: blank for a text without visible characters, and each tag
-    once.
+    once. In an export, an empty list and an empty category are blank.
     """
     rows = frame[list(COLUMNS)].copy()
+    is_cleared = (rows["category"] == "") & rows["category_id"].isna() & (not is_export)
     for name in ("name", "status", "category"):
         seen = [text if isinstance(text, str) and trim(text) else None for text in rows[name]]
         rows[name] = pd.array(seen, dtype=frame[name].dtype)
+    rows.loc[is_cleared, "category"] = CLEARED
     for name in ("tags", "photo_urls"):
         key = as_tag if name == "tags" else str
-        once = [[*{key(each): each for each in items}.values()] or None for items in rows[name]]
+        once = [[*{key(each): each for each in items}.values()] for items in rows[name]]
+        once = [each or (None if is_export else []) for each in once]
         rows[name] = pd.Series(once, dtype=object, index=rows.index)
     return rows
 
@@ -137,7 +140,7 @@ def test_an_export_has_the_names_of_tags(folder, suffix, catalogue):
     sheet = read_sheet(path, known_statuses={pet.status for pet in catalogue if pet.status})
     assert not sheet.errors
     rows = with_python_lists(sheet.rows)[list(COLUMNS)].reset_index(drop=True)
-    meant = as_sheet_values(frame_from_pets(with_needed_ids(catalogue)))
+    meant = as_sheet_values(frame_from_pets(with_needed_ids(catalogue)), is_export=True)
     assert_same_frames(rows, meant)
 
 
@@ -277,15 +280,17 @@ def test_a_frame_made_by_hand_is_written(tmp_path):
         write_sheet(pd.DataFrame({"id": [1.5]}), tmp_path / "pets.csv")
 
 
-def test_the_clear_marker_is_written_of_a_sheet_only(tmp_path):
-    """A pet without a status has a blank cell; a sheet that clears the status has the marker."""
+def test_the_clear_marker_is_written_where_it_clears(tmp_path):
+    """A status without a text in a DataFrame is a blank cell; a sheet that clears the status has
+    the marker, and so has an empty list of both.
+    """
     path = tmp_path / "pets.csv"
     path.write_text("id,status,tags\n1,[clear],[clear]\n")
     sheet = read_sheet(path)
     write_sheet(sheet, tmp_path / "sheet.csv")
     write_sheet(sheet.frame, tmp_path / "frame.csv")
     assert "1,,[clear],,,[clear],," in (tmp_path / "sheet.csv").read_text()
-    assert "1,,,,,,," in (tmp_path / "frame.csv").read_text()
+    assert "1,,,,,[clear],," in (tmp_path / "frame.csv").read_text()
 
 
 def test_writing_is_atomic_and_keeps_the_mode(tmp_path):

@@ -456,9 +456,11 @@ class Snapshot:
         )
 
     def as_base(self) -> Base:
-        """Return the snapshot as a base. Raises SheetError if one of its queries failed."""
+        """Return the snapshot as a base, without a user's edits of `frame`. Raises SheetError if
+        one of its queries failed.
+        """
         self.require_whole()
-        return self._base_of(self.pets)
+        return base_of_frame(self.rows) or self._base_of(self.pets)
 
     @property
     def rows(self) -> pd.DataFrame:

@@ -42,7 +42,7 @@ from petsync.sheets.headers import (
     present_headers,
 )
 from petsync.sheets.load import STDIN, load, load_unchanged
-from petsync.sheets.records import frame_of_stream, read_records, take_values
+from petsync.sheets.records import add_tag_ids, frame_of_stream, read_records, take_values
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import (
     Numbers,
@@ -88,7 +88,16 @@ from petsync.table.lists import (
 )
 from petsync.table.options import STATUSES, ReadOptions, SheetKeywords
 from petsync.table.rules import SheetRule, rule_code
-from petsync.table.sheet import FRAME_NAME, Correction, RowLabels, Sheet, frame_of, rows_of
+from petsync.table.sheet import (
+    FILE_ROWS,
+    FRAME_NAME,
+    Correction,
+    RowLabels,
+    Sheet,
+    cell_address,
+    frame_of,
+    rows_of,
+)
 
 __all__ = [
     "Origin",
@@ -1065,7 +1074,7 @@ def grid_from_frame(
         frame = frame.drop(columns=EXTRA)
     ids = next((name for name in frame if fold_header(str(name)) == fold_header(TAG_IDS)), None)
     if ids is not None and mapper.mapping.get(fold_header(str(ids))) is None:
-        frame = _without_tag_ids(frame, ids, mapper) if _has_lists(frame[ids]) else frame
+        frame = _without_tag_ids(frame, ids, mapper, numbers) if _has_lists(frame[ids]) else frame
     header = [str(name) for name in frame.columns]
     check_mapping(mapper.source, mapping or {}, header)
     if not mapper.score(header):
@@ -1112,7 +1121,9 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
     return isinstance(column, pd.Series) and all(are_objects)
 
 
-def _without_tag_ids(frame: pd.DataFrame, ids: Any, mapper: Mapper) -> pd.DataFrame:
+def _without_tag_ids(
+    frame: pd.DataFrame, ids: Any, mapper: Mapper, numbers: np.ndarray[Any, np.dtype[np.int64]]
+) -> pd.DataFrame:
     """Return the frame without `ids`, the column of the tags' ids that a Parquet export has.
 
     The ids are ignored, because the names may have been edited. Only a tag without a name, or with
@@ -1123,11 +1134,22 @@ def _without_tag_ids(frame: pd.DataFrame, ids: Any, mapper: Mapper) -> pd.DataFr
     rest: pd.DataFrame = frame.drop(columns=ids)
     if tags is None:
         return rest
+
+    def address(row: int) -> str:
+        if mapper.source == FRAME_NAME:
+            return cell_address("", "", row, (), RowLabels(frame.index))
+        return f"{mapper.source}: {cell_address('', '', int(numbers[row]) % FILE_ROWS, (), {})}"
+
+    rows = _find_unnamed(frame[tags])
     lists = list_values(frame[tags])
-    numbers = list_values(frame[ids])
-    for row in _find_unnamed(frame[tags]):
-        if _is_pair(lists[row], numbers[row]):
-            lists[row] = _numbered(lists[row], numbers[row])
+    numbered = add_tag_ids(lists, list_values(frame[ids]), address, rows)
+    for row in rows:
+        if lists[row] is not numbered[row]:
+            counts = Counter(name for name in lists[row] if isinstance(name, str))
+            lists[row] = [
+                name if name and counts[name] == 1 else tag
+                for name, tag in zip(lists[row], numbered[row], strict=True)
+            ]
     rest[tags] = pd.Series(lists_of(lists), index=frame.index)
     return rest
 
@@ -1143,21 +1165,6 @@ def _find_unnamed(tags: pd.Series[Any]) -> list[int]:
     items = Items(names)
     is_blank = np.array(pc.equal(flatten(names), "").fill_null(fill_value=True))
     return np.flatnonzero(items.have_any(is_blank) | items.have_repeated()).tolist()
-
-
-def _is_pair(names: Any, numbers: Any) -> bool:
-    are_lists = isinstance(names, list | np.ndarray) and isinstance(numbers, list | np.ndarray)
-    return are_lists and len(names) == len(numbers)
-
-
-def _numbered(names: Iterable[Any], numbers: Iterable[Any]) -> list[Any]:
-    counts = Counter(name for name in names if isinstance(name, str))
-    return [
-        name
-        if isinstance(name, Tag | TagName) or (isinstance(name, str) and name and counts[name] == 1)
-        else Tag(None if _is_missing(number) else int(number), name)
-        for name, number in zip(names, numbers, strict=True)
-    ]
 
 
 def _has_lists(column: pd.Series[Any] | pd.DataFrame) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import codecs
 import datetime as dt
 import io
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
@@ -19,9 +21,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync._display import type_name
+from petsync._display import count, type_name
 from petsync.errors import SheetError
-from petsync.models import Pet, Tag
+from petsync.models import Pet, Tag, TagName
 from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
 from petsync.sheets.grid import Fault
 from petsync.sheets.headers import fold_header
@@ -30,6 +32,8 @@ from petsync.table.cells import CellError, parse_id
 from petsync.table.columns import COLUMNS, LISTS
 from petsync.table.frame import list_values
 from petsync.table.frame import pets_from_frame as pets_of_frame
+from petsync.table.lists import Items, lists_of
+from petsync.table.sheet import RowLabels, cell_address
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CATEGORY_ID",
     "Records",
+    "add_tag_ids",
     "frame_of_stream",
     "frame_of_table",
     "iter_objects",
@@ -45,6 +50,8 @@ __all__ = [
     "suggest_collect",
     "take_values",
     "with_flat_category",
+    "with_index_columns",
+    "with_tag_ids",
 ]
 
 
@@ -300,11 +307,10 @@ def pets_from_frame(frame: pd.DataFrame | ArrowStream) -> list[Pet]:
     another type than those of its column.
     """
     if isinstance(frame, pd.DataFrame):
-        named = [name for name in frame.index.names if name in COLUMNS and name not in frame]
-        frame = frame.reset_index(level=named) if named else frame
+        frame = with_index_columns(frame)
         _check_columns("the DataFrame", frame)
         try:
-            return _pets_of_rows(frame)
+            return _pets_of_rows(with_tag_ids(frame))
         except (pa.ArrowException, TypeError) as error:
             raise SheetError(
                 f"the DataFrame has a value of another type than its column: {error}",
@@ -319,6 +325,150 @@ def pets_from_frame(frame: pd.DataFrame | ArrowStream) -> list[Pet]:
     return _read_stream(frame, _pets_of_table)
 
 
+def with_index_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with the levels of its index that are named like a column of pets as
+    columns, unless it has such a column; or the frame itself.
+    """
+    named = [name for name in frame.index.names if name in COLUMNS and name not in frame]
+    return frame.reset_index(level=named) if named else frame
+
+
+def with_tag_ids(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with the ids of its column `tag_ids`, which a Parquet export has, in its
+    tags, and without this column; or the frame itself, without such a column. Raises SheetError as
+    `add_tag_ids` does.
+    """
+    if not {"tags", TAG_IDS} <= {*frame.columns}:
+        return frame
+
+    def address(row: int) -> str:
+        return cell_address("", "", row, (), RowLabels(frame.index))
+
+    lists = add_tag_ids(list_values(frame["tags"]), list_values(frame[TAG_IDS]), address)
+    tags = pd.Series(lists_of(lists), frame.index, dtype=object)
+    return frame.drop(columns=TAG_IDS).assign(tags=tags)
+
+
+def add_tag_ids(
+    tags: list[Any],
+    ids: list[Any],
+    address: Callable[[int], str] = "row {}".format,
+    rows: Iterable[int] | None = None,
+) -> list[Any]:
+    """Return the lists of tags with a `Tag` instead of each name, in all `rows` (None: in all that
+    have both lists), with its id from the list of `ids` beside it. Tags and other values stay.
+
+    An id has the name beside which it is in most rows. In a list whose names were edited, the other
+    names have no id. Raises SheetError, with the `address` of the row, if it is unknown which ids
+    the tags without a name have, and for an id that is not an exact whole number.
+    """
+    places = [
+        n for n in (range(len(tags)) if rows is None else rows) if _are_lists(tags[n], ids[n])
+    ]
+    if not places:
+        return tags
+    numbers = {n: _without_missing(each) for n, each in enumerate(ids) if _are_lists(tags[n], each)}
+    name_of = _find_names(tags, numbers)
+    result = [*tags]
+    for row in places:
+        names, own = tags[row], numbers[row]
+        is_aligned = len(names) == len(own) and all(
+            number is None or not _is_name(name) or name_of[number] == (name or "")
+            for name, number in zip(names, own, strict=True)
+        )
+        found = own if is_aligned else _match_ids(names, own, name_of, address(row))
+        result[row] = [
+            Tag(_exact_id(number, address(row)), name) if _is_name(name) else name
+            for name, number in zip(names, found, strict=True)
+        ]
+    return result
+
+
+def _is_name(item: Any) -> bool:
+    """Return true for a name, or None for a tag without a name, but not for a whole tag."""
+    return item is None or (isinstance(item, str) and not isinstance(item, TagName))
+
+
+def _are_lists(*values: Any) -> bool:
+    return all(isinstance(value, list | tuple | np.ndarray) for value in values)
+
+
+def _without_missing(ids: Any) -> list[Any]:
+    """Return the ids, None for a missing one, and a Decimal for a narrow float that may be rounded:
+    `_tag_id` refuses it.
+    """
+    is_narrow = isinstance(ids, np.ndarray) and ids.dtype in (np.float16, np.float32)
+    limit = 2.0 ** (np.finfo(ids.dtype).nmant + 1) if is_narrow else math.inf
+    values = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    return [
+        None
+        if each is pd.NA or each != each
+        else Decimal(each)
+        if isinstance(each, float) and abs(each) >= limit
+        else each
+        for each in values
+    ]
+
+
+def _exact_id(number: Any, address: str) -> int | None:
+    try:
+        return _tag_id(number)
+    except _WrongValueError as error:
+        raise SheetError(
+            f"{address} has a wrong value in {TAG_IDS}: {error}",
+            hint="Make the ids whole numbers. If pandas has read them from a Parquet file, read it "
+            'with pd.read_parquet(path, dtype_backend="pyarrow"), which rounds no id.',
+        ) from None
+
+
+def _find_names(tags: Sequence[Any], numbers: Mapping[int, Sequence[Any]]) -> dict[Any, str | None]:
+    """Return the name that each id has in most lists, "" for a tag without a name; None if it has
+    several names equally often.
+    """
+    pairs = Counter(
+        (number, name or "")
+        for row, own in numbers.items()
+        if len(tags[row]) == len(own)
+        for name, number in zip(tags[row], own, strict=True)
+        if number is not None and _is_name(name)
+    )
+    names: dict[Any, str | None] = {}
+    for (number, name), times in pairs.most_common():
+        if number not in names:
+            names[number] = name
+        elif names[number] is not None and pairs[number, names[number] or ""] == times:
+            names[number] = None
+    return names
+
+
+def _match_ids(
+    names: Sequence[Any],
+    ids: Iterable[Any],
+    name_of: Mapping[Any, str | None],
+    address: str,
+) -> list[Any]:
+    """Return the id of each name, None if it has none, in a list whose names were edited."""
+    free = [number for number in ids if number is not None]
+    found: list[Any] = [None] * len(names)
+    for place, name in enumerate(names):
+        number = next((n for n in free if _is_name(name) and name and name_of.get(n) == name), None)
+        if number is not None:
+            found[place] = number
+            free.remove(number)
+    nameless = [place for place, name in enumerate(names) if _is_name(name) and not name]
+    free = [number for number in free if name_of.get(number, "") == ""]
+    if nameless and free and len(nameless) != len(free):
+        raise SheetError(
+            f"{address} has {count(len(nameless), 'tag')} without a name, and "
+            f"{count(len(free), 'id')} in {TAG_IDS} that can be theirs",
+            hint=f"Write an id for each tag into {TAG_IDS}, or make each tag without a name a "
+            "ps.Tag with its id.",
+        )
+    for place, number in zip(nameless, free, strict=False):
+        found[place] = number
+    return found
+
+
 def _pets_of_table(table: pa.Table) -> list[Pet]:
     names = {*table.column_names}
     if {"tags", TAG_IDS} <= names:
@@ -327,6 +477,9 @@ def _pets_of_table(table: pa.Table) -> list[Pet]:
             name: table[name] if name in names else pa.nulls(len(table), SCHEMA.field(name).type)
             for name in SCHEMA.names
         }
+        lists = add_tag_ids(table["tags"].to_pylist(), table[TAG_IDS].to_pylist())
+        items = Items.of(lists, has_ids=True)
+        columns |= {"tags": items.names, TAG_IDS: items.ids}
         return pets_of_frame(frame_from_table(pa.table(columns).cast(SCHEMA)))
     frame = frame_of_table(table)
     _check_columns("the table", frame)

@@ -19,11 +19,13 @@ import pyarrow.parquet as pq
 from petsync._files import check_name, write_atomically
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
+from petsync.plan.fields import find_filled_columns
+from petsync.plan.match import pets_of
 from petsync.protocol.json import encode_pet
 from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
 from petsync.sheets.files import no_address
-from petsync.sheets.records import frame_of_stream
+from petsync.sheets.records import frame_of_stream, with_index_columns, with_tag_ids
 from petsync.sheets.results import backup_before_export
 from petsync.sheets.sidecar import write_with_sidecar
 from petsync.sheets.xlsx.contents import (
@@ -42,10 +44,10 @@ from petsync.table.arrow import (
     frame_from_table,
     table_from_frame,
 )
-from petsync.table.base import Base
+from petsync.table.base import Base, base_of_frame
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS, LISTS
-from petsync.table.frame import EXTRA, pets_from_frame
+from petsync.table.frame import EXTRA, pets_from_frame, plain_values
 from petsync.table.lists import as_lists, lists_of
 from petsync.table.options import STATUSES
 from petsync.table.sheet import Sheet, rows_of
@@ -91,8 +93,11 @@ def write_sheet(
 
     The suffix selects the format: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets in the
     service's format), `.jsonl` (the same, one pet per line) or `.parquet`. Sheets have all
-    canonical columns and `action`. A missing or empty value is a blank cell; in a Sheet, "" and []
-    empty a field, and are written as the `clear` marker. In a workbook, the drop-down for the
+    canonical columns and `action`. A missing value is a blank cell. An empty category, and an empty
+    list of tags or photos, are written as the `clear` marker, which empties the field; in a
+    Snapshot, and where the base of the data has no value either, they are blank cells. The column
+    `tag_ids`, which a Parquet export has, has the ids of the tags, and an index that is named like
+    a column is this column. In a workbook, the drop-down for the
     status offers the `statuses` and those in the table. The file is written completely or not at
     all.
 
@@ -117,6 +122,11 @@ def write_sheet(
     if isinstance(data, ArrowStream) and not isinstance(data, pd.DataFrame):
         data = frame_of_stream(data)
     chosen_base = choose_base(data, base)
+    if isinstance(data, Snapshot) and data.pets.is_edited:
+        data = data.frame
+    if isinstance(data, pd.DataFrame):
+        data = with_tag_ids(with_index_columns(data))
+    known_base = chosen_base or (base_of_frame(data) if isinstance(data, pd.DataFrame) else None)
     if chosen_base is not None:
         chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
 
@@ -127,7 +137,7 @@ def write_sheet(
         from petsync.sheets.xlsx.write import workbook_bytes
 
         contents = Contents(
-            columns=_cell_texts(data, clear, is_own_base=is_own_base),
+            columns=_cell_texts(data, clear, known_base, is_own_base=is_own_base),
             tab=tab,
             file=path.name,
             statuses=statuses,
@@ -139,8 +149,8 @@ def write_sheet(
 
     writers: dict[str, Callable[[], bytes]] = {
         ".xlsx": workbook,
-        ".csv": lambda: _csv_file(data, clear, ",", is_own_base=is_own_base),
-        ".tsv": lambda: _csv_file(data, clear, "\t", is_own_base=is_own_base),
+        ".csv": lambda: _csv_file(data, clear, known_base, ",", is_own_base=is_own_base),
+        ".tsv": lambda: _csv_file(data, clear, known_base, "\t", is_own_base=is_own_base),
         ".json": lambda: b"[" + b",".join(_json_rows(data)) + b"]",
         ".jsonl": lambda: b"".join(row + b"\n" for row in _json_rows(data)),
         ".parquet": lambda: parquet_bytes(_parquet_table(data)),
@@ -238,11 +248,46 @@ def _frame(data: Any) -> pd.DataFrame:
     return frame
 
 
-def _cell_texts(data: Any, clear: str, *, is_own_base: bool) -> Sequence[Sequence[str]]:
+def _cell_texts(
+    data: Any, clear: str, base: Base | None, *, is_own_base: bool
+) -> Sequence[Sequence[str]]:
     table = _cell_table(data, is_own_base=is_own_base)
     if table is None:
-        return cell_texts(_frame(data), marker=clear, empty=_empty_text(data, clear))
+        return cell_texts(_cell_frame(data, base), marker=clear, empty=clear)
     return [column.to_pylist() for column in cell_columns(table, marker=clear)]
+
+
+def _cell_frame(data: Any, base: Base | None) -> pd.DataFrame:
+    """Return the table for cells. Of a Sheet, each empty value empties its field. Of other data, a
+    category, tags and photos do, unless the pet of the base has no value either: then nobody edited
+    the cell. All other empty values are missing.
+    """
+    frame = _frame(data)
+    if isinstance(data, Sheet):
+        return frame
+    values = {name: plain_values(frame[name].array) for name in OUT if name in frame}
+    empty = {name: [n for n, each in enumerate(c) if _is_empty(each)] for name, c in values.items()}
+    if not any(empty.values()):
+        return frame
+    missing = [None] * len(frame)
+    ids = values.get("id", missing)
+    wanted = {n for rows in empty.values() for n in rows if isinstance(ids[n], int)}
+    pets = {} if base is None else {p.id: p for p in pets_of((ids[n] for n in wanted), base.rows)}
+    numbers = values.get("category_id", missing)
+    for name, rows in empty.items():
+        for row in rows:
+            pet = pets.get(ids[row])
+            is_edited = pet is None or name in find_filled_columns(pet)
+            # An empty name beside an id is a category without a name.
+            is_cleared = name in LISTS or (name == "category" and numbers[row] is None)
+            if not (is_edited and is_cleared):
+                values[name][row] = None
+    changed = {name: pd.Series(values[name], frame.index, object) for name in values if empty[name]}
+    return frame.assign(**changed)
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, str | list | tuple | np.ndarray) and not len(value)
 
 
 def _values(data: Any) -> pd.DataFrame:
@@ -280,13 +325,13 @@ def _base_lines(base: Base | None) -> list[str]:
     return [] if base is None else [base_notice(base), *base.to_lines()]
 
 
-def _csv_file(data: Any, clear: str, delimiter: str, *, is_own_base: bool) -> bytes:
+def _csv_file(
+    data: Any, clear: str, base: Base | None, delimiter: str, *, is_own_base: bool
+) -> bytes:
     table = _cell_table(data, is_own_base=is_own_base)
     if table is not None and (content := _csv_of_table(table, clear, delimiter)) is not None:
         return content
-    columns = cell_texts(
-        _frame(data), marker=clear, empty=_empty_text(data, clear), separator=" | "
-    )
+    columns = cell_texts(_cell_frame(data, base), marker=clear, empty=clear, separator=" | ")
     escaped = [
         column if name in _ID_COLUMNS else list(map(escape_formula, column))
         for name, column in zip(OUT, columns, strict=True)
@@ -334,7 +379,3 @@ def _text_of(texts: pa.LargeStringArray) -> memoryview:
     """Return all texts, one after the other, as UTF-8."""
     ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return memoryview(texts.buffers()[2] or b"")[ends[0] : ends[-1]]
-
-
-def _empty_text(data: Any, clear: str) -> str:
-    return clear if isinstance(data, Sheet) else ""
