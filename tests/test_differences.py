@@ -75,6 +75,24 @@ def test_a_base_tells_the_sides_apart(files):
     assert (found.same, found.counts["a"]) == (1, 2)
 
 
+def test_tags_with_equal_names_have_their_ids(files):
+    """Tags that differ only in their ids show them on both sides; other tags are only names.
+    Changes to different ids are a conflict.
+    """
+    for name, tags in {"a": "1:x; 2:y; 3:z", "b": "9:x; 2:y; z", "c": "7:x; 2:y; 3:z"}.items():
+        Path(f"{name}.csv").write_text(f"id,name,tags\n1,Rex,{tags}\n", "utf-8")
+    found = ps.diff("a.csv", "b.csv")
+    assert texts_of(found) == [("differs", 1, "Rex", {"tags": ("1:x; y; z", "9:x; y; z")})]
+    text = str(found)
+    assert "1:x" in text
+    assert "9:x" in text
+    found = ps.diff("b.csv", "c.csv", "a.csv")
+    assert texts_of(found) == [("conflict", 1, "Rex", {"tags": ("9:x; y; z", "7:x; y; z")})]
+    assert found.rows[0].base == {"tags": "1:x; y; z"}
+    Path("c.csv").write_text("id,name,tags\n1,Rex,1:x; 5:x; 2:y\n", "utf-8")
+    assert texts_of(ps.diff("a.csv", "c.csv"))[0][3] == {"tags": ("1:x; y; z", "1:x; 5:x; y")}
+
+
 def test_a_row_that_one_side_removed_and_the_other_changed_is_a_conflict(files):
     """Nothing is lost: the removed row is listed with the values of the other side."""
     Path("gone.csv").write_text(OLD.replace("3,Leo,reserved,,\n", ""), "utf-8")

@@ -24,7 +24,6 @@ from petsync.plan.fields import (
     content,
     normalize,
     tag_key,
-    tag_names,
     unit_text,
 )
 from petsync.table.cells import format_tags
@@ -324,7 +323,10 @@ class _Comparison:
         """Return the texts of the different cells of a pair, by column."""
         units = self._units.get(pair, self._a.units)
         texts: dict[str, tuple[str, str]] = {
-            unit: (unit_text(one, unit, _cell), unit_text(two, unit, _cell)) for unit in units
+            unit: _tag_texts(one, two)
+            if unit == "tags"
+            else (unit_text(one, unit, cell), unit_text(two, unit, cell))
+            for unit in units
         }
         own = zip(self._a.own, self._a.own_texts(pair.a), self._b.own_texts(pair.b), strict=True)
         texts |= {name: (mine, theirs) for name, mine, theirs in own if mine != theirs}
@@ -474,15 +476,29 @@ def _group(table: _Table, pets: Mapping[int, Pet], key: _RowKey) -> dict[Hashabl
     return groups
 
 
-def _cell(pet: Pet | None, column: Column) -> str:
-    """Return the text of a cell. Tags are written without their ids, which do not count, if their
-    names are unique.
+def _tag_texts(one: Pet | None, two: Pet | None) -> tuple[str, str]:
+    """Return the texts of the cells with the tags of both sides. A tag has its id only if its name
+    is missing or repeated, or if the other side has the name with another id.
     """
-    if pet is None:
-        return ""
-    if column == "tags" and len(tag_names(pet.tags)) == len(pet.tags):
-        return format_tags(Tag(None, tag.name) for tag in pet.tags)
-    return cell(pet, column)
+    sides = [() if pet is None else pet.tags for pet in (one, two)]
+    mine, theirs = (_ids_by_name(tags) for tags in sides)
+    shown = {""}
+    for name in {*mine, *theirs}:
+        ids, others = mine[name], theirs[name]
+        if max(len(ids), len(others)) > 1 or not all(map(_fit, ids, others)):
+            shown.add(name)
+    first, second = (
+        format_tags(tag if tag_key(tag)[1] in shown else Tag(None, tag.name) for tag in tags)
+        for tags in sides
+    )
+    return first, second
+
+
+def _ids_by_name(tags: Iterable[Tag]) -> defaultdict[str, list[int | None]]:
+    ids: defaultdict[str, list[int | None]] = defaultdict(list)
+    for number, name in map(tag_key, tags):
+        ids[name].append(number)
+    return ids
 
 
 class _Merge:
