@@ -36,6 +36,7 @@ from petsync.sheets import load, read_sheet, sheet_from_frame, write_results, wr
 from petsync.sheets.write import csv_bytes
 from petsync.sheets.xlsx.contents import OUT, cell_texts
 from petsync.store.runs import default_results_path
+from petsync.table.arrow import PetTable
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
@@ -333,7 +334,7 @@ def test_a_workbook_reads_as_its_xlsx(ending: str, data: st.DataObject) -> None:
     with _folder() as folder:
         path, peer = folder / f"a{ending}", folder / "a.xlsx"
         path.write_bytes(WRITERS[ending]([Tab("Pets", rows)]))
-        write_sheet(frame_from_pets(some), peer, base=False)
+        write_sheet(PetTable(frame=frame_from_pets(some)), peer, base=False)
         sheet, expected = read_sheet(path), read_sheet(peer)
         assert listed(sheet) == listed(expected)
         assert_same_frames(sheet.frame, expected.frame)

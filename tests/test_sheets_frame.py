@@ -18,13 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from sheetmaking import with_whole_tags
-from shop import plan_of
+from shop import plan_of, snapshot_of
 from strategies import ids, pets
 
 import petsync as ps
 from petsync.differences import diff
 from petsync.errors import SettingsError, SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
+from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.columns import CLEARED
@@ -687,6 +688,28 @@ def test_the_ids_of_tags_stay_beside_their_names(name: str, tmp_path: Path) -> N
         with pytest.raises(SheetError, match=r"row 0 .* 2 tags without a name") as caught:
             use(frame)
         assert "ps.Tag" in caught.value.hint
+
+
+def test_unknown_fields_of_several_types_stay(tmp_path: Path) -> None:
+    """A Parquet or JSON file has unknown fields whose values are of several types, also after
+    pandas has read the file; a plan of such a frame changes nothing.
+    """
+    values: list[Any] = [1, "x", {"a": [1]}, None]
+    pets = [
+        Pet(id=n, name="A", status="sold", extra={"chip": value})
+        for n, value in enumerate(values, 1)
+    ]
+    frame = frame_from_pets(pets)
+    write_sheet(frame, tmp_path / "pets.parquet")
+    read = pd.read_parquet(tmp_path / "pets.parquet")
+    assert ps.pets_from_frame(read) == ps.pets_from_frame(frame) == pets
+    for name in ("again.parquet", "again.json"):
+        write_sheet(read, tmp_path / name)
+    assert ps.pets_from_frame(pd.read_parquet(tmp_path / "again.parquet")) == pets
+    assert decode_pets((tmp_path / "again.json").read_bytes()) == pets
+    read.attrs = snapshot_of(pets).frame.attrs
+    sheet = sheet_from_frame(read)
+    assert (sheet.problems, plan_of(pets, sheet).changes) == ((), ())
 
 
 def test_pets_of_any_table(tmp_path: Path) -> None:

@@ -18,10 +18,11 @@ import openpyxl
 import pandas as pd
 import pytest
 from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
-from shop import base_of
+from shop import base_of, plan_of, snapshot_of
 
-from petsync.models import Pet
-from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
+from petsync.errors import SheetError
+from petsync.models import Category, Pet, Tag
+from petsync.sheets import as_edited, read_sheet, sheet_from_frame, write_sheet
 from petsync.sheets.validate.columns import read_id
 from petsync.sheets.validate.rules import KINDS, RULES
 from petsync.table.frame import frame_from_pets
@@ -312,6 +313,47 @@ def test_rule_wrong_value(tmp_path: Path) -> None:
         '{"first":"Bello"}',
     )
     assert "an object, where petsync needs a text or a number" in found.problem
+
+
+def test_rule_unknown_fields() -> None:
+    """A row of a DataFrame that changes fields that petsync does not know is an error: in `extra`,
+    in the category, or in a tag. An unchanged or missing value is none, nor is another pet's tag.
+    """
+    marked = {"mark": 1}
+    store = [
+        Pet(
+            id=n,
+            name=f"Pet {n}",
+            status="sold",
+            category=Category(1, "Dogs", {"size": n}),
+            tags=(Tag(n, "x", {"color": n}),),
+            extra=marked,
+        )
+        for n in range(1, 8)
+    ]
+    frame = snapshot_of(store).frame
+    read = sheet_from_frame(frame.set_index("id"))
+    assert (read.problems, read.has_unknown_fields) == ((), False)
+    frame.at[0, "extra"]["mark"] = 2
+    frame.at[1, "extra"] = {**frame.at[1, "extra"], "(category)": {"size": 9}}
+    frame.at[2, "tags"] = [Tag(3, "x", {"color": 9})]
+    frame.at[3, "tags"] = [*frame.at[3, "tags"], frame.at[4, "tags"][0], Tag(9, "new", {})]
+    frame.at[4, "extra"] = None
+    frame.at[5, "tags"] = [Tag(8, "y", {"color": 1})]
+    found = [(each.address, each.rule) for each in sheet_from_frame(frame).problems]
+    columns = {0: "extra", 1: "extra", 2: "tags", 5: "tags"}
+    assert found == [(f"row {n}, {name}", "unknown-fields") for n, name in columns.items()]
+    frame.attrs.clear()
+    plan = plan_of(store, sheet_from_frame(frame))
+    assert any("fields that petsync does not know" in note for note in plan.notes)
+    sheet = read_sheet(pd.DataFrame({"id": [1, 2], "tags": ["x", "y"]}))
+    sheet.frame.at[1, "tags"] = [Tag(2, "x", {"color": 9})]
+    with pytest.raises(SheetError, match="row 1, tags: sheet"):
+        as_edited(sheet)
+    sheet.frame.at[1, "tags"] = ["x"]
+    sheet.frame["extra"] = [{"mark": 3}, None]
+    with pytest.raises(SheetError, match="values in the column extra"):
+        as_edited(sheet)
 
 
 def test_every_rule_says_all() -> None:

@@ -2077,6 +2077,7 @@ def _build_plan(
         capacity=profile.capacity,
         notes=(
             *_note_missing_base(sheet, options, changes),
+            *_note_unknown_fields(sheet),
             *_note_lost_columns(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
             *_iter_unread(sheet, snapshot.rows),
@@ -2298,6 +2299,14 @@ def _note_missing_base(
             "takes back what others did. A DataFrame of store.pets() carries them, but pandas "
             "drops them in concat and merge: copy them (`new.attrs = pets.attrs`), or plan with "
             "two_way=True if every value is meant."
+        )
+
+
+def _note_unknown_fields(sheet: Sheet) -> Iterator[str]:
+    if sheet.has_unknown_fields:
+        yield (
+            "The DataFrame has fields that petsync does not know, in the column extra or in its "
+            "tags: a plan does not compare or change them."
         )
 
 

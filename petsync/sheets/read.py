@@ -26,12 +26,14 @@ import pyarrow.compute as pc
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
 from petsync.errors import SettingsError, SheetError
-from petsync.models import Tag, TagName, as_tag
+from petsync.models import Pet, Tag, TagName, as_tag
+from petsync.plan.fields import tag_key
+from petsync.plan.match import pets_of
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
 from petsync.sheets.files import Source, no_address
-from petsync.sheets.grid import Bools, CellKind, Cells, Grid
+from petsync.sheets.grid import Bools, CellKind, Cells, Fault, Grid
 from petsync.sheets.headers import (
     ACTION,
     Headers,
@@ -64,7 +66,7 @@ from petsync.sheets.validate.rows import (
 )
 from petsync.sheets.xlsx.contents import find_plain, replace_texts
 from petsync.table.arrow import TAG_IDS, ArrowStream, PetTable, are_same
-from petsync.table.base import Base
+from petsync.table.base import Base, base_of_frame
 from petsync.table.cells import (
     CellError,
     escape_marker,
@@ -77,10 +79,20 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS, LISTS
-from petsync.table.frame import EXTRA, integers, list_values, texts, unique_texts
+from petsync.table.frame import (
+    EXTRA,
+    decode_fields,
+    extra_of,
+    integers,
+    list_values,
+    plain_values,
+    texts,
+    unique_texts,
+)
 from petsync.table.lists import (
     Items,
     as_lists,
+    count_items,
     find_bounds,
     flatten,
     lists_of,
@@ -933,7 +945,11 @@ def sheet_from_frame(
     labels = RowLabels(frame.index) if is_own else {}
     grid, origin = replace(grid, files=files, labels=labels), Origin(source)
     sheet = validate_grid(grid, origin, columns, known, rules=rules, observed=observed)
-    return replace(sheet, mapping=present_headers(columns, grid.header))
+    is_ignored = (
+        source == FRAME_NAME and base_of_frame(frame) is None and _has_unknown_fields(frame)
+    )
+    mapping = present_headers(columns, grid.header)
+    return replace(sheet, mapping=mapping, has_unknown_fields=is_ignored)
 
 
 def _with_edits(grid: Grid, mapper: Mapper, edits: Mapping[tuple[int, str], str]) -> Grid:
@@ -1045,6 +1061,13 @@ def _find_edits(
     grid = grid_from_frame(now[[*names, *new]], mapper, rows)
     old = grid_from_frame(before[names], mapper, rows)
     found: dict[tuple[int, str], str] = {}
+    for row, items in zip(rows.tolist(), now["tags"] if "tags" in names else (), strict=False):
+        if any(each.extra is not None for each in _whole_tags(items)):
+            raise SheetError(
+                f"{sheet.source}: {sheet.address(row, 'tags')}: sheet.frame has a tag with fields "
+                "that petsync does not know, and that a plan does not change",
+                hint="Write names or ps.Tag(id, name) into tags.",
+            )
     for name, cells, former in zip(names, grid.columns, old.columns, strict=False):
         different = np.flatnonzero(pc.not_equal(cells.text, former.text))
         for at in different.tolist():
@@ -1069,7 +1092,9 @@ def grid_from_frame(
     """Return the grid of a DataFrame whose rows have these numbers. Raises SheetError as
     `sheet_from_frame` does.
     """
+    base = base_of_frame(frame)
     frame = _with_index(rows_of(frame), mapper)
+    faults = {} if base is None else _find_unknown_edits(frame, base)
     if EXTRA in frame and _is_extra(frame[EXTRA]):
         frame = frame.drop(columns=EXTRA)
     ids = next((name for name in frame if fold_header(str(name)) == fold_header(TAG_IDS)), None)
@@ -1101,11 +1126,61 @@ def grid_from_frame(
         places=header,
         emptied=_find_emptied(frame, column_of_header),
         labels={},
+        faults=faults,
     )
 
 
 def _the(source: str) -> str:
     return "the DataFrame" if source == FRAME_NAME else source
+
+
+def _find_unknown_edits(frame: pd.DataFrame, base: Base) -> dict[int, Fault]:
+    """Return an error for each row in which the fields that petsync does not know differ from those
+    in the base. A missing value is no edit, and neither is a tag of another pet.
+    """
+    if not _has_unknown_fields(frame):
+        return {}
+    ids = plain_values(frame["id"].array) if "id" in frame else [None] * len(frame)
+    wanted = {each for each in ids if type(each) is int}
+    pets = {pet.id: pet for pet in pets_of(wanted, base.rows)}
+    known = count_items(base.rows["tags"].array)
+    extra = frame[EXTRA].tolist() if EXTRA in frame else [None] * len(frame)
+    tags = frame["tags"].tolist() if "tags" in frame else [None] * len(frame)
+    faults: dict[int, Fault] = {}
+    for at, (fields, items) in enumerate(zip(extra, tags, strict=True)):
+        old = pets.get(ids[at]) or Pet()
+        now = decode_fields(fields)
+        own = {tag_key(tag): tag.extra for tag in old.tags}
+        edited = [
+            tag.extra
+            for tag in map(as_tag, _whole_tags(items))
+            if tag.extra
+            and (own[tag_key(tag)] != tag.extra if tag_key(tag) in own else tag not in known)
+        ]
+        if now and now != extra_of(old):
+            column = EXTRA
+        elif edited:
+            column, now = "tags", dict(edited[0])
+        else:
+            continue
+        problem = "The row changes fields that petsync does not know, and a plan does not change."
+        faults[at] = Fault("unknown-fields", ", ".join(map(str, now))[:40], problem, column)
+    return faults
+
+
+def _whole_tags(items: Any) -> list[Tag | TagName]:
+    is_list = isinstance(items, list | tuple | np.ndarray)
+    return [each for each in items if isinstance(each, Tag | TagName)] if is_list else []
+
+
+def _has_unknown_fields(frame: pd.DataFrame) -> bool:
+    """Return true if a row of the DataFrame, or one of its tags, has fields that petsync does not
+    know.
+    """
+    if EXTRA in frame and _is_extra(frame[EXTRA]) and frame[EXTRA].notna().any():
+        return True
+    tags = frame["tags"] if "tags" in frame and frame["tags"].dtype == object else ()
+    return any(item.extra is not None for each in tags for item in _whole_tags(each))
 
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:

@@ -8,6 +8,7 @@ has the fields of the tags, by the position of the tag.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -20,6 +21,7 @@ from petsync._sync import no_collection
 from petsync.models import Pet, Tag, TagName
 from petsync.table.frame import (
     EXTRA,
+    decode_fields,
     frame_from_pets,
     number_column,
     plain_values,
@@ -97,7 +99,10 @@ class PetTable:
     def frame(self) -> pd.DataFrame:
         """A DataFrame of the pets with Python lists, which a user may change."""
         if self._frame is None:
-            self._frame = with_python_lists(self.rows.copy())
+            own = self.rows.copy() if self._table is None else rows_from_table(self._table)
+            if EXTRA in own and self._table is None:
+                own[EXTRA] = pd.Series(deepcopy([*own[EXTRA]]), own.index, dtype=object)
+            self._frame = with_python_lists(own)
         return self._frame
 
     @property
@@ -283,7 +288,7 @@ def _tag_extra(tags: Sequence[Tag | str]) -> dict[str, Any]:
 def _extra_texts(frame: pd.DataFrame, tags: list[Any]) -> list[str | None]:
     """Return, as JSON, the unknown fields of each row and of its tags; None if there are none."""
     values = plain_values(frame[EXTRA].array) if EXTRA in frame else [None] * len(frame)
-    fields: list[Any] = [each if isinstance(each, dict) else None for each in values]
+    fields: list[Any] = [decode_fields(each) for each in values]
     of_tags = [_tag_extra(each) if each else {} for each in tags]
     if any(of_tags):
         fields = [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -20,6 +22,8 @@ __all__ = [
     "EXTRA",
     "FEW",
     "Mask",
+    "decode_fields",
+    "extra_of",
     "find_rows",
     "frame_from_pets",
     "has_action",
@@ -114,13 +118,25 @@ def _frame(pets: Sequence[Pet]) -> pd.DataFrame:
         "tags": lists_of([names_of_tags(pet.tags) for pet in pets]),
         "photo_urls": lists_of([list(pet.photo_urls) for pet in pets]),
     }
-    extra = [_extra(pet) for pet in pets]
+    extra = [extra_of(pet) for pet in pets]
     if any(extra):
         columns[EXTRA] = pd.Series(extra, dtype=object)
     return pd.DataFrame(columns, copy=False)
 
 
-def _extra(pet: Pet) -> dict[str, Any] | None:
+def decode_fields(value: Any) -> dict[str, Any] | None:
+    """Return the unknown fields of a pet from a value in the column `extra`: a dict, or the JSON
+    text that a Parquet export has. None for other values.
+    """
+    if isinstance(value, str) and value.startswith(("{", "[{")):
+        with suppress(msgspec.DecodeError):
+            value = msgspec.json.decode(value)
+            value = value[0] if isinstance(value, list) else value
+    return value if isinstance(value, dict) and value else None
+
+
+def extra_of(pet: Pet) -> dict[str, Any] | None:
+    """Return the value of the column `extra` of a pet."""
     of_category = pet.category.extra if pet.category else None
     if of_category is None:
         return dict(pet.extra) if pet.extra else None

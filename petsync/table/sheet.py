@@ -290,6 +290,10 @@ class Sheet:
     """
     corrections: tuple[Correction, ...] = ()
     """The cells for which a correction was read instead of the file's text."""
+    has_unknown_fields: bool = False
+    """True for a DataFrame that has fields that petsync does not know, but not the values with
+    which it was read: it is unknown whether they were edited.
+    """
     agreeing: int = 0
     """The number of rows that are not in `frame` because they agree with their pets."""
     unlisted: int = 0

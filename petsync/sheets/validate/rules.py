@@ -563,6 +563,15 @@ ROWS = (
         "petsync reports nothing else about such a row, except problems of its id.",
     ),
     error(
+        "unknown-fields",
+        "The row of a DataFrame changes fields that petsync does not know.",
+        'pets.at[0, "extra"] = {"chip": 7}',
+        "the value with which the DataFrame was read",
+        "Restore the value, or drop the column extra: a plan does not change these fields.",
+        "Fields that petsync does not know are in the column `extra` and in the `extra` of a tag. "
+        "petsync reports nothing else about such a row, except problems of its id.",
+    ),
+    error(
         "quote-after-space",
         "There is a space before the cell's quote, so the quote is part of the text.",
         '1001, "Bella, the dog"',
