@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 
 from petsync import _display
+from petsync.errors import SettingsError
 
 __all__ = [
     "MAX_ID",
@@ -25,6 +26,7 @@ __all__ = [
     "Pet",
     "Tag",
     "TagName",
+    "as_id",
     "as_tag",
 ]
 
@@ -46,30 +48,89 @@ Id = Annotated[int, msgspec.Meta(ge=MIN_ID, le=MAX_ID)]
 _NOT_ON_THE_WIRE = "extra (kept by petsync)"
 
 
-class Category(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+def as_id(value: object) -> int | None:
+    """Return an integer of int64 as an `int`, also one of numpy; None for any other value."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    try:
+        number = value.__index__()
+    except TypeError:  # an array
+        return None
+    return number if MIN_ID <= number <= MAX_ID else None
+
+
+def _set_id(of: _Label | Pet, what: str) -> None:
+    """Make the id an `int` or None. Raises SettingsError if it is not an id."""
+    if of.id is None:
+        return
+    number = as_id(of.id)
+    if number is None:
+        raise SettingsError(
+            f"the id of {what} is {_shown(of.id)}, not a 64-bit integer",
+            hint="Write the number, or None for no id.",
+        )
+    msgspec.structs.force_setattr(of, "id", number)
+
+
+def _set_text(of: _Label | Pet, name: str, what: str) -> None:
+    """Make the field a `str` or None. Raises SettingsError if it is not a text."""
+    value = getattr(of, name)
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise SettingsError(
+            f"the {name} of {what} is {_shown(value)}, not a text",
+            hint="Write a text, or None for a missing value.",
+        )
+    # A plain text also of a subclass, such as numpy's.
+    msgspec.structs.force_setattr(of, name, str.__str__(value))
+
+
+def _check_extra(of: _Label | Pet, what: str) -> None:
+    if of.extra is not None and not isinstance(of.extra, Mapping):
+        raise SettingsError(
+            f"the extra fields of {what} are {_shown(of.extra)}, not a dict",
+            hint='Write a dict of fields with their values, such as extra={"weight": 4}.',
+        )
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60]
+
+
+class _Label(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    id: Id | None = None
+    name: str | None = None
+    extra: Mapping[str, Any] | None = msgspec.field(default=None, name=_NOT_ON_THE_WIRE)
+
+    def __post_init__(self) -> None:
+        # Decoded labels pass this test, which takes little time.
+        if not (
+            type(self.id) is int
+            and MIN_ID <= self.id <= MAX_ID
+            and type(self.name) is str
+            and self.extra is None
+        ):
+            what = f"a {type(self).__name__.lower()}"
+            _set_text(self, "name", what)
+            _set_id(self, what if self.name is None else f"{what} {_shown(self.name)}")
+            _check_extra(self, what)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.name))
+
+
+class Category(_Label, frozen=True, gc=False, forbid_unknown_fields=True):
     """A pet's category: `id` (int64), `name`, and in `extra` the fields that petsync does not know;
-    each can be None.
+    each can be None. Raises SettingsError for a value of another type.
     """
 
-    id: Id | None = None
-    name: str | None = None
-    extra: Mapping[str, Any] | None = msgspec.field(default=None, name=_NOT_ON_THE_WIRE)
 
-    def __hash__(self) -> int:
-        return hash((self.id, self.name))
-
-
-class Tag(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Tag(_Label, frozen=True, gc=False, forbid_unknown_fields=True):
     """A pet's tag: `id` (int64), `name`, and in `extra` the fields that petsync does not know; each
-    can be None. `str(tag)` is the name, or "" if it is None.
+    can be None. `str(tag)` is the name, or "" if it is None. Raises SettingsError for a value of
+    another type.
     """
-
-    id: Id | None = None
-    name: str | None = None
-    extra: Mapping[str, Any] | None = msgspec.field(default=None, name=_NOT_ON_THE_WIRE)
-
-    def __hash__(self) -> int:
-        return hash((self.id, self.name))
 
     def __str__(self) -> str:
         return self.name or ""
@@ -88,7 +149,8 @@ class TagName(str):
     __slots__ = ("tag",)
     tag: Tag
 
-    def __new__(cls, tag: Tag) -> Self:
+    def __new__(cls, tag: Tag | str) -> Self:
+        tag = as_tag(tag)
         made = super().__new__(cls, tag.name or "")
         made.tag = tag
         return made
@@ -113,7 +175,9 @@ class TagName(str):
 
 
 def as_tag(item: Tag | str) -> Tag:
-    """Return the tag of an item in a list of tags. A plain text is the name of a tag without id."""
+    """Return the tag of an item in a list of tags. A plain text is the name of a tag without id.
+    Raises SettingsError for another value.
+    """
     if isinstance(item, TagName):
         return item.tag
     return item if isinstance(item, Tag) else Tag(None, item)
@@ -122,7 +186,8 @@ def as_tag(item: Tag | str) -> Tag:
 class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pet of the store.
 
-    Lists are converted to tuples. Two pets are equal if all their fields are equal.
+    Lists are converted to tuples, and the names of tags to tags without an id. Two pets are equal
+    if all their fields are equal. Raises SettingsError for a value of another type.
     """
 
     id: Id | None = None
@@ -138,16 +203,75 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The fields that petsync does not know, or None."""
 
     def __post_init__(self) -> None:
-        force = msgspec.structs.force_setattr
-        if type(self.photo_urls) is not tuple:
-            force(self, "photo_urls", tuple(self.photo_urls or ()))
-        if type(self.tags) is not tuple:
-            force(self, "tags", tuple(self.tags or ()))
-        if self.category is not None and self.category == _NOTHING:
-            force(self, "category", None)
+        if (
+            type(self.id) is not int
+            or type(self.name) is not str
+            or type(self.status) is not str
+            or self.extra is not None
+        ):
+            self._set_plain_fields()
+        if not MIN_ID <= (self.id or 0) <= MAX_ID:
+            _set_id(self, "a pet")
+        if type(self.photo_urls) is not tuple or not {*map(type, self.photo_urls)} <= _TEXT:
+            self._set_list("photo_urls", _as_url)
+        if type(self.tags) is not tuple or not {*map(type, self.tags)} <= _TAG:
+            self._set_list("tags", as_tag)
+        if self.category is not None:
+            self._set_category(self.category)
+
+    def _set_plain_fields(self) -> None:
+        _set_id(self, "a pet")
+        _set_text(self, "name", self._title())
+        _set_text(self, "status", self._title())
+        _check_extra(self, self._title())
+
+    def _set_category(self, category: object) -> None:
+        if not isinstance(category, Category):
+            example = category if isinstance(category, str) else "Dogs"
+            raise SettingsError(
+                f"the category of {self._title()} is {_shown(category)}, not a Category",
+                hint=f"Write category=ps.Category(name={example!r}), with its id if it has one.",
+            )
+        if category == _NOTHING:
+            msgspec.structs.force_setattr(self, "category", None)
+
+    def _set_list(self, name: str, read: Callable[[Any], object]) -> None:
+        """Make the field a tuple of the items that `read` returns. Raises SettingsError if it is
+        no list.
+        """
+        values: object = getattr(self, name)
+        if values is None:
+            values = ()
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            item = "…" if not isinstance(values, str | Tag) else _shown(values)
+            raise SettingsError(
+                f"{name} of {self._title()} is {_shown(values)}, not a list",
+                hint=f"Write a list, such as {name}=[{item}].",
+            )
+        try:
+            items = tuple(map(read, values))
+        except SettingsError as error:
+            raise SettingsError(
+                f"{name} of {self._title()}: {error.message}", hint=error.hint
+            ) from None
+        msgspec.structs.force_setattr(self, name, items)
+
+    def _title(self) -> str:
+        if self.id is not None:
+            return f"pet {self.id}"
+        return f"the pet {_shown(self.name)}" if isinstance(self.name, str) else "a pet"
 
     def __hash__(self) -> int:
         return hash((self.id, self.name, self.status))
+
+
+def _as_url(value: object) -> str:
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise SettingsError(f"{_shown(value)} is not a text", hint="Write the URL of a photo as text.")
+
+
+_TEXT, _TAG = {str}, {Tag}
 
 
 class ApiResponse(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from shop import snapshot_of
@@ -25,6 +26,12 @@ from petsync.plan.options import PlanKeywords, PlanOptions
 from petsync.sandbox import Sandbox
 from petsync.store.async_store import AsyncStore
 
+NAN = float("nan")
+# Wrong values are given to them.
+Pet: Any = ps.Pet
+Tag: Any = ps.Tag
+Category: Any = ps.Category
+TagName: Any = ps.types.TagName
 _TWO_LIMITS = ps.Guard(max_delete=Limit(25, is_share=False), max_update=Limit(0.1))
 ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
 
@@ -275,3 +282,64 @@ def test_each_option_of_a_plan_is_a_keyword() -> None:
     fields = {*PlanOptions.__struct_fields__, *ps.Guard.__struct_fields__}
     assert fields == {*PlanKeywords.__annotations__}
     assert {*ApplyKeywords.__annotations__} < {*ApplyOptions.__struct_fields__}
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Pet(id=5, photo_urls="http://x/a"), "photo_urls of pet 5 is 'http://x/a', not"),
+        (lambda: Pet(photo_urls=[5]), "photo_urls of a pet: 5 is not a text"),
+        (lambda: Pet(photo_urls=(b"a",)), "photo_urls of a pet: b'a' is not a text"),
+        (lambda: Pet(name="Rex", tags="calm"), "tags of the pet 'Rex' is 'calm', not a list"),
+        (lambda: Pet(tags=Tag(1, "calm")), r"such as tags=\[Tag\(1, 'calm'\)\]"),
+        (lambda: Pet(tags=NAN), "tags of a pet is nan, not a list"),
+        (lambda: Pet(tags={"id": 1}), "tags of a pet is .*, not a list"),
+        (lambda: Pet(tags=[NAN]), "tags of a pet: the name of a tag is nan, not a text"),
+        (lambda: Pet(category="Dogs"), r"ps.Category\(name='Dogs'\)"),
+        (lambda: Pet(category=3), "the category of a pet is 3, not a Category"),
+        (lambda: Pet(id=5, name=NAN), "the name of pet 5 is nan, not a text"),
+        (lambda: Pet(id=5, status=pd.NA), "the status of pet 5 is <NA>, not a text"),
+        (lambda: Pet(id="5"), "the id of a pet is '5', not a 64-bit integer"),
+        (lambda: Pet(id=True, name="Rex", status="sold"), "the id of a pet is True"),
+        (lambda: Pet(id=2**63, name="Rex", status="sold"), "the id of a pet is 92233"),
+        (lambda: Pet(id=np.array([5])), "the id of a pet is array"),
+        (lambda: Pet(extra=5), "the extra fields of a pet are 5, not a dict"),
+        (lambda: Tag(8, NAN), "the name of a tag is nan, not a text"),
+        (lambda: Tag(8, 5), "the name of a tag is 5, not a text"),
+        (lambda: Tag("calm"), "the id of a tag is 'calm', not a 64-bit integer"),
+        (lambda: Tag(2**63, "calm"), "the id of a tag 'calm' is 92233"),
+        (lambda: Category(1, NAN), "the name of a category is nan, not a text"),
+        (lambda: TagName(5), "the name of a tag is 5, not a text"),
+    ],
+)
+def test_a_pet_has_values_of_its_types(make: Callable[[], object], says: str) -> None:
+    """A value of another type never becomes a pet: no letters of a URL, and no missing value that
+    would be sent as a text.
+    """
+    with pytest.raises(ps.errors.SettingsError, match=says) as refused:
+        make()
+    assert refused.value.hint
+
+
+def test_a_pet_takes_the_values_of_a_dataframe() -> None:
+    """A pet, a tag and a category take the integers, texts, arrays and tags of a DataFrame, and
+    have Python's own.
+    """
+    plain = Pet(
+        id=5,
+        name="Rex",
+        status="sold",
+        category=Category(1, "Dogs"),
+        tags=(Tag(7, "calm"), Tag(None, "shy")),
+        photo_urls=("http://x/a", "http://x/b"),
+    )
+    names = [TagName(Tag(np.int64(7), "calm")), TagName("shy")]
+    numbers = {"id": np.int64(5), "category": Category(np.uint8(1), "Dogs")}
+    texts = {"name": np.str_("Rex"), "status": names[1].__class__("sold")}
+    urls = ["http://x/a", np.str_("http://x/b")]
+    for make in (list, np.array, pd.Series, pd.Index):
+        pet = Pet(**numbers, **texts, tags=names, photo_urls=make(urls))
+        assert pet == plain
+        assert {type(pet.id), type(pet.category.id if pet.category else None)} == {int}
+        assert {*map(type, (pet.name, pet.status, *pet.photo_urls))} == {str}
+        assert repr(pet) == repr(plain)

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from petsync._sync import no_collection
+from petsync.errors import SettingsError
 from petsync.models import Pet, Tag, TagName
 from petsync.table.frame import (
     EXTRA,
@@ -142,7 +143,7 @@ def are_same(now: Any, before: Any) -> bool:
         return False
     try:
         items = Items.of(values, has_ids=before.items.ids is not None)
-    except (pa.ArrowException, TypeError, AttributeError):
+    except (pa.ArrowException, TypeError, AttributeError, SettingsError):
         return False  # an item is neither a tag nor a text
     is_missing = bool((items.are_missing() != before.isna()).any())
     return not is_missing and not items.differ(before.items).any()
