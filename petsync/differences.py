@@ -78,7 +78,7 @@ def diff(
     only by the pets that the plan is about.
 
     `mapping` maps headers that at least one side must have. Raises SheetError or PlanError if a
-    side cannot be read, and TypeError for another type.
+    side cannot be read or has another type.
     """
     reject_unknown(options, "diff", ReadKeywords)
     on = PlanOptions(match_on=(match_on,) if isinstance(match_on, str) else (*match_on,)).match_on
@@ -148,7 +148,7 @@ def _read(value: object, options: ReadOptions) -> _Read:
         "Pass a path, a DataFrame, an Arrow table, a Sheet, a Snapshot or a Plan (of a store: "
         "store.snapshot())."
     )
-    raise TypeError(f"{type_name(value)} cannot be compared. {hint}")
+    raise SheetError(f"{type_name(value)} cannot be compared", hint=hint)
 
 
 def _read_own_lines(

@@ -181,7 +181,7 @@ def test_headers_are_mapped_if_any_side_has_them(files):
     assert texts_of(found)[0][3] == {"name": ("Rex", "Max")}
     with pytest.raises(SheetError, match="no side has the header 'Nom'"):
         ps.diff("german.csv", "english.csv", mapping={"Nom": "name"})
-    with pytest.raises(TypeError, match="cannot be compared"):
+    with pytest.raises(SheetError, match="cannot be compared"):
         ps.diff("english.csv", 7)
 
 

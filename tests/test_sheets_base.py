@@ -499,7 +499,7 @@ def test_who_carries_a_base(tmp_path):
     for given_base in (snapshot, sheet.base):
         write_sheet(snapshot.frame, again, base=given_base)
         assert_same_frames(read_sheet(again).base.frame, snapshot.frame)
-    with pytest.raises(TypeError, match="a Base, a Snapshot, False or None"):
+    with pytest.raises(SheetError, match="not a Snapshot, a Base, False or None"):
         write_sheet(snapshot, again, base=True)
 
 

@@ -24,7 +24,7 @@ from strategies import ids, pets
 import petsync as ps
 from petsync.differences import diff
 from petsync.errors import SettingsError, SheetError
-from petsync.models import MAX_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag, TagName
 from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.arrow import PetTable, table_from_pets
@@ -239,13 +239,13 @@ def test_a_narrow_float_below_its_limit_is_exact_and_a_name_of_one_is_judged() -
 @pytest.mark.parametrize("wrong", [1.5, float(ODD), np.float16(2049), True, "x"], ids=repr)
 def test_the_id_of_a_tag_in_a_list_is_exact_or_refused(wrong: object) -> None:
     """The id of a tag in a list must be an exact whole number of any type, and is never rounded."""
-    for tag in (Tag(wrong, "shy"), {"id": wrong, "name": "shy"}):  # type: ignore[arg-type]
-        with pytest.raises(SheetError, match="not an exact whole number"):
-            sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]}))
+    tag = {"id": wrong, "name": "shy"}
+    with pytest.raises(SheetError, match=r"column tags in row 0 has a tag .* not an exact whole"):
+        sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]}))
     for right, number in ((101.0, 101), (np.int64(101), 101), ("101", 101), (float("nan"), None)):
-        for tag in (Tag(right, "shy"), {"id": right, "name": "shy"}):  # type: ignore[arg-type]
-            rows = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]})).frame
-            assert with_whole_tags(rows["tags"]) == [[Tag(number, "shy")]]
+        tag = {"id": right, "name": "shy"}
+        rows = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]})).frame
+        assert with_whole_tags(rows["tags"]) == [[Tag(number, "shy")]]
 
 
 def test_the_id_of_a_tag_in_a_list_of_arrow_has_the_digits_of_its_type() -> None:
@@ -275,11 +275,38 @@ def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
     assert sheet.frame["photo_urls"].isna().tolist() == [True]
 
 
-@pytest.mark.parametrize(("column", "item"), [("tags", {"a"}), ("photo_urls", 5)])
-def test_items_of_another_kind_are_refused(column: str, item: object) -> None:
-    """List items of another type are refused, as they would be sent as Python's repr."""
-    with pytest.raises(SheetError, match=f"column {column} has a list with"):
-        sheet_from_frame(pd.DataFrame({"id": [1], column: [[item]]}))
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("tags", [{"a"}], "a list with an item of the type set"),
+        ("tags", [{"id": 1, "name": 5}], "a tag with the name 5, which is not a text"),
+        ("tags", [np.array(["a", "b"])], "a list with an item of the type ndarray"),
+        ("tags", pd.Series(["a", "b"]), "a value of the type Series"),
+        ("name", pd.Series(["a", "b"]), "a value of the type Series"),
+        ("id", pd.Index([1, 2]), "a value of the type Index"),
+        ("status", pd.DataFrame({"a": [1, 2]}), "a value of the type DataFrame"),
+        ("photo_urls", [5], "a list with an item of the type int"),
+        ("photo_urls", [Tag(1, "a")], "a list with an item of the type Tag"),
+    ],
+)
+def test_values_of_another_kind_are_refused(column: str, value: object, says: str) -> None:
+    """Values and items of another type are refused with their place, as they would be sent as
+    Python's repr.
+    """
+    frame = pd.DataFrame({"id": [1, 2], "name": "Rex"}, index=["a", "b"], dtype=object)
+    frame[column] = pd.Series([None, value], frame.index, dtype=object)
+    where = rf"column {column} in row 1 \(index 'b'\)"
+    with pytest.raises(SheetError, match=f"{where} has {says}") as refused:
+        sheet_from_frame(frame)
+    assert refused.value.hint
+
+
+def test_a_tag_without_a_list_is_one_tag() -> None:
+    """A tag that is taken out of a list into a cell stays this tag with its id."""
+    tag = Tag(7, "a;b")
+    for cell in (tag, TagName(tag)):
+        sheet = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [cell]}, dtype=object))
+        assert with_whole_tags(sheet.frame["tags"]) == [[tag]]
 
 
 @pytest.mark.parametrize("column", ["name", "tags", "photo_urls"])
@@ -287,7 +314,7 @@ def test_half_a_character_is_refused(column: str) -> None:
     """Half a surrogate pair is refused, because no file and no service accepts it."""
     value = "a\ud800" if column == "name" else ["a\ud800"]
     with pytest.raises(
-        SheetError, match=f"column {column} has half of a surrogate pair at position"
+        SheetError, match=f"column {column} in row 0 has half of a surrogate pair at position"
     ):
         sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object))
 
@@ -773,7 +800,7 @@ def test_a_lazy_table_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(SheetError) as caught:
         read_sheet(LazyFrame())
     assert "collect()" in caught.value.hint
-    with pytest.raises(TypeError, match=r"collect\(\)"):
+    with pytest.raises(SheetError, match=r"collect\(\)"):
         diff(LazyFrame(), LazyFrame())
     with FakeService() as service, service.connect(state=tmp_path) as store:
         with pytest.raises(SheetError) as caught:
@@ -801,6 +828,35 @@ def test_pets_are_read_from_lists_of_any_kind(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "pets.parquet")
     rex, other = ps.pets_from_frame(pd.read_parquet(tmp_path / "pets.parquet"))
     assert (rex.tags, rex.photo_urls, other) == ((Tag(None, "shy"),), ("u",), pets[1])
-    frame.at[0, "tags"] = [5]
+    frame["id"] = [1.5, 2]
     with pytest.raises(SheetError, match="a value of another type than its column"):
         ps.pets_from_frame(frame)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("tags", [5], "a list with an int"),
+        ("tags", Tag(7, "shy"), "a Tag instead of a list"),
+        ("tags", pd.Series(["shy", "calm"]), "a Series instead of a list"),
+        ("tags", 5, "an int instead of a list"),
+        ("photo_urls", {"u": 1}, "a dict instead of a list"),
+        ("photo_urls", [Tag(7, "shy")], "a list with a Tag"),
+        ("name", pd.Series(["Rex"]), "a Series"),
+        ("category", ["Dogs"], "a list"),
+    ],
+)
+def test_a_value_that_no_pet_has_is_refused(
+    tmp_path: Path, column: str, value: object, says: str
+) -> None:
+    """A DataFrame with such a value becomes no pets and no file: the value would be lost."""
+    frame = ps.frame_from_pets([Pet(id=1, name="Rex"), Pet(id=2)]).astype({column: object})
+    frame.index = pd.Index([8, 9], name="No")
+    frame[column] = pd.Series([None, value], frame.index, dtype=object)
+    message = rf"the column {column} of the DataFrame has {says} in row 1 \(No 9\)"
+    with pytest.raises(SheetError, match=message):
+        ps.pets_from_frame(frame)
+    for ending in ("csv", "xlsx", "json", "parquet"):
+        with pytest.raises(SheetError, match=message):
+            ps.write_sheet(frame, tmp_path / f"pets.{ending}")
+    assert not [*tmp_path.iterdir()]

@@ -265,7 +265,7 @@ def test_anything_with_a_frame_is_written(tmp_path):
 
     write_sheet(Holder(), tmp_path / "pets.csv")
     assert read_sheet(tmp_path / "pets.csv").frame["id"].tolist() == [7]
-    with pytest.raises(TypeError, match="DataFrame"):
+    with pytest.raises(SheetError, match="DataFrame"):
         write_sheet([1], tmp_path / "pets.csv")
 
 

@@ -818,7 +818,8 @@ class _LineFiles(_CellFiles):
             if not all(_is_unused(key, self.options) for key in others):
                 raise changed_error(path)
             columns = {key: [row.get(key) for row in rows] for key in (*self.header, *others)}
-            grid = grid_from_frame(pd.DataFrame(columns, dtype=object), mapper, np.array(numbers))
+            frame = pd.DataFrame(columns, dtype=object)
+            grid = grid_from_frame(frame, mapper, np.array(numbers), {})
             cells = dict(zip(grid.header, grid.columns, strict=True))
             yield replace(
                 grid,

@@ -38,8 +38,8 @@ def choose_base(data: Any, given: BaseChoice) -> Base | None:
     """Return the base for a file that is written from `data`. If `given` is None, the base comes
     from the data: a snapshot is itself the base, and a sheet may have one.
 
-    Raises TypeError if `given` has another type, and SheetError if the data or `given` is a
-    snapshot and one of its queries failed.
+    Raises SheetError if `given` has another type, and if the data or `given` is a snapshot and one
+    of its queries failed.
     """
     if isinstance(data, Snapshot):
         data.require_whole()
@@ -51,7 +51,10 @@ def choose_base(data: Any, given: BaseChoice) -> Base | None:
     if isinstance(chosen, Base):
         return chosen
     if given is not None:
-        raise TypeError(f"base must be a Base, a Snapshot, False or None, not {type_name(given)}")
+        raise SheetError(
+            f"base is {type_name(given)}, not a Snapshot, a Base, False or None",
+            hint="Leave it out, or give store.snapshot().",
+        )
     return data.base if isinstance(data, Sheet) else None
 
 

@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -84,6 +84,7 @@ from petsync.table.frame import (
     decode_fields,
     extra_of,
     integers,
+    is_missing,
     list_values,
     plain_values,
     texts,
@@ -600,7 +601,7 @@ def _read_records(source: Source, mapper: Mapper) -> Grid:
     columns = ((str(name), mapper.mapping.get(fold_header(str(name)))) for name in frame)
     known = {name: column for name, column in columns if column is not None}
     frame, faults = take_values(frame, known)
-    return replace(grid_from_frame(frame, mapper, numbers), faults=faults).without_blank_rows()
+    return replace(grid_from_frame(frame, mapper, numbers, {}), faults=faults).without_blank_rows()
 
 
 class _Validated(NamedTuple):
@@ -938,12 +939,12 @@ def sheet_from_frame(
     is_own = numbers is None and not first
     if numbers is None:
         numbers = np.arange(first, first + len(frame), dtype=np.int64)
-    grid = grid_from_frame(frame, mapper, numbers, mapping)
+    labels = RowLabels(frame.index) if is_own else {}
+    grid = grid_from_frame(frame, mapper, numbers, labels, mapping)
     if edits:
         grid = _with_edits(grid, mapper, edits)
     known = statuses, known_statuses
-    labels = RowLabels(frame.index) if is_own else {}
-    grid, origin = replace(grid, files=files, labels=labels), Origin(source)
+    grid, origin = replace(grid, files=files), Origin(source)
     sheet = validate_grid(grid, origin, columns, known, rules=rules, observed=observed)
     is_ignored = (
         source == FRAME_NAME and base_of_frame(frame) is None and _has_unknown_fields(frame)
@@ -1058,8 +1059,9 @@ def _find_edits(
     mapper, rows = Mapper.of(sheet.source, None), now.index.to_numpy(np.int64)
     # The other columns are needed to find a misspelled one.
     names = shared if new else edited
-    grid = grid_from_frame(now[[*names, *new]], mapper, rows)
-    old = grid_from_frame(before[names], mapper, rows)
+    labels = sheet.labels or {}
+    grid = grid_from_frame(now[[*names, *new]], mapper, rows, labels)
+    old = grid_from_frame(before[names], mapper, rows, labels)
     found: dict[tuple[int, str], str] = {}
     for row, items in zip(rows.tolist(), now["tags"] if "tags" in names else (), strict=False):
         if any(each.extra is not None for each in _whole_tags(items)):
@@ -1087,11 +1089,17 @@ def grid_from_frame(
     frame: pd.DataFrame,
     mapper: Mapper,
     numbers: np.ndarray[Any, np.dtype[np.int64]],
+    labels: Mapping[int, str],
     mapping: Mapping[str, str] | None = None,
 ) -> Grid:
-    """Return the grid of a DataFrame whose rows have these numbers. Raises SheetError as
+    """Return the grid of a DataFrame whose rows have these numbers and labels. Raises SheetError as
     `sheet_from_frame` does.
     """
+
+    def place(name: Any, position: int) -> str:
+        row = cell_address("", "", int(numbers[position]), (), labels)
+        return f"{owner}column {name} in {row}"
+
     base = base_of_frame(frame)
     frame = _with_index(rows_of(frame), mapper)
     faults = {} if base is None else _find_unknown_edits(frame, base)
@@ -1104,7 +1112,7 @@ def grid_from_frame(
     check_mapping(mapper.source, mapping or {}, header)
     if not mapper.score(header):
         below = frame.head(_SEARCHED_ROWS).to_numpy(dtype=object).tolist()
-        texts = [["" if _is_missing(value) else str(value) for value in row] for row in below]
+        texts = [["" if is_missing(value) else str(value) for value in row] for row in below]
         raise mapper.unusable_error([header, *texts])
     if len(set(header)) < len(header):
         raise SheetError(
@@ -1120,12 +1128,12 @@ def grid_from_frame(
         header_row=0,
         rows=numbers,
         columns=[
-            _cells(f"{owner}column {name}", column_of_header[str(name)], column)
+            _cells(partial(place, name), column_of_header[str(name)], column)
             for name, column in frame.items()
         ],
         places=header,
         emptied=_find_emptied(frame, column_of_header),
-        labels={},
+        labels=labels,
         faults=faults,
     )
 
@@ -1191,7 +1199,7 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
     are_objects = (
         isinstance(value, dict) or (isinstance(value, str) and value.startswith("{"))
         for value in values
-        if isinstance(value, dict) or not _is_missing(value)
+        if isinstance(value, dict) or not is_missing(value)
     )
     return isinstance(column, pd.Series) and all(are_objects)
 
@@ -1245,7 +1253,7 @@ def _find_unnamed(tags: pd.Series[Any]) -> list[int]:
 def _has_lists(column: pd.Series[Any] | pd.DataFrame) -> bool:
     """Return true if all values of a column are lists, or missing."""
     return isinstance(column, pd.Series) and all(
-        isinstance(value, list | np.ndarray) or _is_missing(value) for value in list_values(column)
+        isinstance(value, list | np.ndarray) or is_missing(value) for value in list_values(column)
     )
 
 
@@ -1329,24 +1337,33 @@ def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(repr(name[:40]) for name in itertools.islice(names, _MAX_LISTED))
 
 
-def _cells(name: str, column_name: str, column: pd.Series[Any]) -> Cells:
+def _cells(place: Callable[[int], str], column_name: str, column: pd.Series[Any]) -> Cells:
+    """Return the cells of a column. Raises SheetError for a value that the column cannot have;
+    `place` names the column and the row at a position.
+    """
+
+    def text(position: int, value: Any) -> str:
+        try:
+            return _text(column_name, value, digits)
+        except _WrongValueError as error:
+            raise SheetError(f"{place(position)} has {error}", hint=error.hint) from None
+
     if column_name in ("id", "category_id") and pd.api.types.is_integer_dtype(column.dtype):
         ids = pa.array(column.array, from_pandas=True).cast(pa.large_string())
         return Cells(_flat(ids).fill_null(""))
     values = list_values(column)
+    if column_name == "tags" and any(isinstance(each, Tag | TagName) for each in values):
+        values = [[each] if isinstance(each, Tag | TagName) else each for each in values]
+        column = pd.Series(lists_of(values), dtype=object)
     digits = _float_digits(column.dtype)
     plain = _find_plain_cells(column_name, column) if {*map(type, values)} <= _TEXT_TYPES else None
     if plain is not None:
         cells, is_plain = plain
         rows = np.flatnonzero(~is_plain)
-        others = (_to_plain(values[row], digits) for row in rows.tolist())
-        return Cells(
-            replace_texts(cells, rows, [_text(name, column_name, each, digits) for each in others])
-        )
+        others = [text(row, _to_plain(values[row], digits)) for row in rows.tolist()]
+        return Cells(replace_texts(cells, rows, others))
     values = [_to_plain(value, digits if column_name else None) for value in values]
-    texts = pa.array(
-        [_text(name, column_name, value, digits) for value in values], pa.large_string()
-    )
+    texts = pa.array(list(itertools.starmap(text, enumerate(values))), pa.large_string())
     if column_name == "" or all(value is None or type(value) in (str, list) for value in values):
         return Cells(texts)
     numbers = () if column_name in ("id", "category_id") else (int, float, Decimal)
@@ -1400,6 +1417,14 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
+class _WrongValueError(Exception):
+    """A column cannot have a value; the message says what the value is, `hint` what to do."""
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.hint = hint
+
+
 class _RoundedFloat(float):
     """A float that may have been rounded to this whole number."""
 
@@ -1435,6 +1460,8 @@ def _to_plain(value: Any, digits: int | None) -> Any:
     """
     if type(value) is str or value is None:
         return value
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, np.ndarray | np.generic) and digits is not None:
         digits = min(digits, _float_digits(value.dtype))
     if isinstance(value, np.ndarray):
@@ -1447,7 +1474,7 @@ def _to_plain(value: Any, digits: int | None) -> Any:
         value = value.item()
     if digits is not None and isinstance(value, float) and _is_rounded(value, digits):
         return _RoundedFloat(value)
-    return None if _is_missing(value) else value
+    return None if is_missing(value) else value
 
 
 def _is_rounded(value: float, digits: int) -> bool:
@@ -1464,16 +1491,16 @@ def _kind(value: Any, numbers: tuple[type, ...]) -> CellKind:
     return CellKind.NUMBER if isinstance(value, numbers) else CellKind.TEXT
 
 
-def _text(name: str, column: str, value: Any, digits: int) -> str:
-    """Return the value as the text of a cell."""
+def _text(column: str, value: Any, digits: int) -> str:
+    """Return the value as the text of a cell. Raises _WrongValueError if it cannot have one."""
     if type(value) is str:
         if (value == "" and column in COLUMNS) or (value == CLEARED and column == "category"):
             return CLEAR
         if column in _PARSED_COLUMNS:
-            return _check_encodable(name, value)
-        return escape_marker(_check_encodable(name, value), CLEAR)
+            return _check_encodable(value)
+        return escape_marker(_check_encodable(value), CLEAR)
     if isinstance(value, list):
-        return _join_items(name, column, value, digits) if value else CLEAR
+        return _join_items(column, value, digits) if value else CLEAR
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -1483,53 +1510,54 @@ def _text(name: str, column: str, value: Any, digits: int) -> str:
     if isinstance(value, dt.datetime) and value.time() == dt.time():
         return value.date().isoformat()
     if column and not isinstance(value, int | float | Decimal | dt.date | UUID):
-        raise SheetError(
-            f"{name} has a value of the type {type(value).__name__}: {str(value)[:40]!r}",
-            hint="Make it a text; a missing value means no change.",
+        raise _WrongValueError(
+            f"a value of the type {type(value).__name__}: {str(value)[:40]!r}",
+            f"Make it {'a list or ' if column in LISTS else ''}a text; a missing value means no "
+            "change.",
         )
-    return escape_marker(_check_encodable(name, str(value)), CLEAR)
+    return escape_marker(_check_encodable(str(value)), CLEAR)
 
 
-def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> str:
+def _join_items(column: str, items: Sequence[Any], digits: int) -> str:
     """Return the items as the text of a cell; missing items are left out."""
     present_items = [
-        _item(name, item, digits)
-        for item in items
-        if isinstance(item, Tag) or not _is_missing(item)
+        _item(item, digits) for item in items if isinstance(item, Tag) or not is_missing(item)
     ]
     kinds = (str,) if column == "photo_urls" else (str, Tag)
     for item in present_items:
         if column and not isinstance(item, kinds):
-            raise SheetError(
-                f"{name} has a list with an item of the type "
-                f"{type(item).__name__}: {str(item)[:40]!r}",
-                hint="Its items must be strings" + (", or ps.Tag." if Tag in kinds else "."),
+            raise _WrongValueError(
+                f"a list with an item of the type {type(item).__name__}: {str(item)[:40]!r}",
+                "Its items must be strings" + (", or ps.Tag." if Tag in kinds else "."),
             )
     if not present_items:
         return ""
     if column == "photo_urls":
         return escaped_list(
-            format_photo_urls, [_check_encodable(name, url) for url in present_items], "\n", CLEAR
+            format_photo_urls, [_check_encodable(url) for url in present_items], "\n", CLEAR
         )
     tags = [*map(as_tag, present_items)]
-    return _check_encodable(name, escaped_list(format_tags, tags, "; ", CLEAR))
+    return _check_encodable(escaped_list(format_tags, tags, "; ", CLEAR))
 
 
-def _item(name: str, item: Any, digits: int) -> Any:
+def _item(item: Any, digits: int) -> Any:
     """Return the item; a dict with the fields of a tag becomes a Tag with an exact id."""
     if isinstance(item, TagName):
-        item = item.tag
-    if isinstance(item, Tag):
-        exact = item.id is None or type(item.id) is int
-        return item if exact else Tag(_tag_id(name, item.id, digits), item.name)
+        return item.tag
     if isinstance(item, dict) and item and item.keys() <= {"id", "name"}:
-        return Tag(_tag_id(name, item.get("id"), digits), item.get("name"))
+        name = None if is_missing(item.get("name")) else item["name"]
+        if name is not None and not isinstance(name, str):
+            raise _WrongValueError(
+                f"a tag with the name {str(name)[:40]}, which is not a text",
+                "Make the tags' names texts.",
+            )
+        return Tag(_tag_id(item.get("id"), digits), name)
     return item
 
 
-def _tag_id(name: str, number: Any, digits: int) -> int | None:
-    """Return the id of a tag in a list, None if it is missing. Raises SheetError if it is not an
-    id, or is a float that may be rounded: a float in a list may have been a float32.
+def _tag_id(number: Any, digits: int) -> int | None:
+    """Return the id of a tag in a list, None if it is missing. Raises _WrongValueError if it is not
+    an id, or is a float that may be rounded: a float in a list may have been a float32.
     """
     if number is None or type(number) is int:
         return number
@@ -1541,24 +1569,20 @@ def _tag_id(name: str, number: Any, digits: int) -> int | None:
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
         with suppress(CellError):
             return parse_id(text)
-    raise SheetError(
-        f"{name} has a tag with the id {str(value)[:40]}, which is not an exact whole number",
-        hint="Make the tags' ids whole numbers, or leave them out.",
+    raise _WrongValueError(
+        f"a tag with the id {str(value)[:40]}, which is not an exact whole number",
+        "Make the tags' ids whole numbers, or leave them out.",
     )
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT or value != value
-
-
-def _check_encodable(name: str, text: str) -> str:
-    """Return the text. Raises SheetError if it cannot be encoded as UTF-8."""
+def _check_encodable(text: str) -> str:
+    """Return the text. Raises _WrongValueError if it cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise SheetError(
-            f"{name} has half of a surrogate pair at position {error.start + 1} of {text[:40]!r}",
-            hint="It was probably read with a wrong encoding: read it again with the correct one.",
+        raise _WrongValueError(
+            f"half of a surrogate pair at position {error.start + 1} of {text[:40]!r}",
+            "It was probably read with a wrong encoding: read it again with the correct one.",
         ) from None
     return text
 

@@ -20,9 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pandas.api.types import is_list_like, is_object_dtype
 
 from petsync._display import count, type_name
-from petsync.errors import SheetError
+from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet, Tag, TagName
 from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
 from petsync.sheets.grid import Fault
@@ -30,7 +31,7 @@ from petsync.sheets.headers import fold_header
 from petsync.table.arrow import SCHEMA, TAG_IDS, ArrowStream, frame_from_table, table_from_frame
 from petsync.table.cells import CellError, parse_id
 from petsync.table.columns import COLUMNS, LISTS
-from petsync.table.frame import list_values
+from petsync.table.frame import is_missing, list_values
 from petsync.table.frame import pets_from_frame as pets_of_frame
 from petsync.table.lists import Items, lists_of
 from petsync.table.sheet import RowLabels, cell_address
@@ -311,7 +312,7 @@ def pets_from_frame(frame: pd.DataFrame | ArrowStream) -> list[Pet]:
         _check_columns("the DataFrame", frame)
         try:
             return _pets_of_rows(with_tag_ids(frame))
-        except (pa.ArrowException, TypeError) as error:
+        except (pa.ArrowException, TypeError, OverflowError, SettingsError) as error:
             raise SheetError(
                 f"the DataFrame has a value of another type than its column: {error}",
                 hint="Correct it, or read the DataFrame as a sheet: ps.read_sheet(…).findings "
@@ -502,6 +503,38 @@ def _check_columns(what: str, frame: pd.DataFrame) -> None:
                 f"the column {name} of {what} has texts instead of lists",
                 hint="Read it as a sheet, which has lists: ps.read_sheet(…).frame.",
             )
+    check_values(what, frame)
+
+
+def check_values(what: str, frame: pd.DataFrame) -> None:
+    """Raise SheetError for the first value of a canonical column that is neither a text, a number,
+    missing nor, in a column of lists, a list of texts or tags: it has no place in a file or a pet.
+    """
+    for name in COLUMNS:
+        if name not in frame or not is_object_dtype(frame[name].dtype):
+            continue
+        for position, value in enumerate(list_values(frame[name])):
+            if problem := _find_problem(name, value):
+                row = cell_address("", "", position, (), RowLabels(frame.index))
+                raise SheetError(
+                    f"the column {name} of {what} has {problem} in {row}",
+                    hint="Make it a list of texts or tags."
+                    if name in LISTS
+                    else "Make it a text or a number.",
+                )
+
+
+def _find_problem(column: str, value: Any) -> str:
+    """Describe what is wrong with a value of a column; "" if nothing is."""
+    if isinstance(value, str):
+        return ""
+    if column not in LISTS:
+        return type_name(value) if is_list_like(value) else ""
+    if not isinstance(value, list | tuple | np.ndarray):
+        return "" if is_missing(value) else f"{type_name(value)} instead of a list"
+    kinds = (str, Tag) if column == "tags" else (str,)
+    wrong = (each for each in value if each is not None and not isinstance(each, kinds))
+    return next((f"a list with {type_name(each)}" for each in wrong), "")
 
 
 def _read_stream(stream: ArrowStream, read: Callable[[pa.Table], T]) -> T:

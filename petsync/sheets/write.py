@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from petsync._display import type_name
 from petsync._files import check_name, write_atomically
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
@@ -25,8 +26,13 @@ from petsync.protocol.json import encode_pet
 from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
 from petsync.sheets.files import no_address
-from petsync.sheets.records import frame_of_stream, with_index_columns, with_tag_ids
-from petsync.sheets.results import backup_before_export
+from petsync.sheets.records import (
+    check_values,
+    frame_of_stream,
+    with_index_columns,
+    with_tag_ids,
+)
+from petsync.sheets.results import as_path, backup_before_export
 from petsync.sheets.sidecar import write_with_sidecar
 from petsync.sheets.xlsx.contents import (
     OUT,
@@ -108,24 +114,22 @@ def write_sheet(
 
     An existing file is replaced if it is an export that nobody edited. If it was edited since its
     export, is not an export or is open in Excel or LibreOffice, SheetError is raised, unless
-    `force` is true. Raises SheetError if the file cannot be written, and TypeError if `data` or
-    `base` has another type.
+    `force` is true. Raises SheetError if the file cannot be written, or if `data`, a value in it
+    or `base` has another type.
     """
+    file = as_path(path)
     no_address(path)
-    path = Path(path)
+    path = file
     try:
         check_name(path)
     except OSError as error:
         raise SheetError(
             f"{str(path)!r} cannot be written: {error.strerror}", hint="Give it another name."
         ) from None
-    if isinstance(data, ArrowStream) and not isinstance(data, pd.DataFrame):
-        data = frame_of_stream(data)
+    data = _as_table(data)
     chosen_base = choose_base(data, base)
     if isinstance(data, Snapshot) and data.pets.is_edited:
-        data = data.frame
-    if isinstance(data, pd.DataFrame):
-        data = with_tag_ids(with_index_columns(data))
+        data = with_tag_ids(with_index_columns(data.frame))
     known_base = chosen_base or (base_of_frame(data) if isinstance(data, pd.DataFrame) else None)
     if chosen_base is not None:
         chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
@@ -176,6 +180,24 @@ def write_sheet(
             hint="Correct that text.",
         ) from None
     return backup
+
+
+def _as_table(data: Any) -> Any:
+    """Return the Sheet, the Snapshot or the DataFrame to write. Raises SheetError if it is none, or
+    if a value has no place in a file.
+    """
+    if isinstance(data, ArrowStream) and not isinstance(data, pd.DataFrame):
+        data = frame_of_stream(data)
+    if not isinstance(getattr(data, "frame", data), pd.DataFrame):
+        raise SheetError(
+            f"{type_name(data)} is not a table",
+            hint="Pass a DataFrame, an Arrow table, a Snapshot or a Sheet. For a list of pets: "
+            "ps.frame_from_pets(…).",
+        )
+    if not isinstance(data, pd.DataFrame):
+        return data
+    check_values("the DataFrame", rows_of(data))
+    return with_tag_ids(with_index_columns(data))
 
 
 def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
@@ -242,10 +264,7 @@ def _frame(data: Any) -> pd.DataFrame:
         return rows_of(as_lists(data.frame)) if data.content.is_edited else data.rows
     if isinstance(data, pd.DataFrame):
         return rows_of(data)
-    frame = getattr(data, "frame", None)
-    if not isinstance(frame, pd.DataFrame):
-        raise TypeError(f"expected a DataFrame, a Snapshot or a Sheet, not {type(data)}")
-    return frame
+    return cast("pd.DataFrame", data.frame)
 
 
 def _cell_texts(

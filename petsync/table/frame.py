@@ -243,6 +243,15 @@ def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
     ]
 
 
+def is_missing(value: Any) -> bool:
+    """Return true if a value of a DataFrame is missing."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
+    differs = value != value
+    # An array, a Series or a DataFrame differs item by item.
+    return isinstance(differs, bool | np.bool_) and bool(differs)
+
+
 def list_values(column: pd.Series[Any]) -> list[Any]:
     """Return the values of a column as `column.tolist()` does, but several times as fast for texts,
     integers, and lists of these in Arrow.
