@@ -26,7 +26,7 @@ __all__ = [
     "Pet",
     "Tag",
     "TagName",
-    "as_id",
+    "as_int64",
     "as_tag",
 ]
 
@@ -48,7 +48,7 @@ Id = Annotated[int, msgspec.Meta(ge=MIN_ID, le=MAX_ID)]
 _NOT_ON_THE_WIRE = "extra (kept by petsync)"
 
 
-def as_id(value: object) -> int | None:
+def as_int64(value: object) -> int | None:
     """Return an integer of int64 as an `int`, also one of numpy; None for any other value."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
@@ -63,7 +63,7 @@ def _set_id(of: _Label | Pet, what: str) -> None:
     """Make the id an `int` or None. Raises SettingsError if it is not an id."""
     if of.id is None:
         return
-    number = as_id(of.id)
+    number = as_int64(of.id)
     if number is None:
         raise SettingsError(
             f"the id of {what} is {_shown(of.id)}, not a 64-bit integer",

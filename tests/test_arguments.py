@@ -343,3 +343,64 @@ def test_a_pet_takes_the_values_of_a_dataframe() -> None:
         assert {type(pet.id), type(pet.category.id if pet.category else None)} == {int}
         assert {*map(type, (pet.name, pet.status, *pet.photo_urls))} == {str}
         assert repr(pet) == repr(plain)
+
+
+def test_ids_of_a_dataframe_are_ids(tmp_path: Path) -> None:
+    """Each method takes the integers of a DataFrame as ids; floats, texts and several ids where one
+    is needed are refused before any request.
+    """
+    plain = Pet(id=7, name="Rex", status="sold")
+    with (
+        Sandbox(auth=False, pets=[plain]) as box,
+        ps.connect(box.url, environ={}, state=tmp_path) as store,
+    ):
+        pets = store.pets()
+        seven: Any = pets["id"].iloc[0]
+        assert isinstance(seven, np.integer)
+        api: Any = store.api
+        assert store.edit(seven, name="Max", seen=api.get_pet_by_id(seven)).changes[0].pet_id == 7
+        assert "Pet 7" in str(store.why(pets, seven))
+        assert store.look_up(pets["id"]) == {7: plain}
+        assert {*map(type, store.look_up(pets["id"]))} == {int}
+        api.update_pet_with_form(seven, name="Max")
+        assert api.upload_file(seven, b"x", filename="a.png").code == 200
+        api.delete_pet(seven)
+        assert box.pets() == []
+        sent = box.requests.total()
+        calls: list[Callable[[Any], object]] = [
+            api.get_pet_by_id,
+            api.delete_pet,
+            store.edit,
+            lambda wrong: store.why(pets, wrong),
+            lambda wrong: store.look_up([wrong]),
+            lambda wrong: store.pictures_of(wrong, "a.png"),
+        ]
+        for call in calls:
+            for wrong in (7.0, "7", True, pd.NA, None, 2**63):
+                with pytest.raises(ps.errors.PetsyncError, match="is not a"):
+                    call(wrong)
+        for some in ([], [7, 8], pd.Series([7, 8])):
+            with pytest.raises(ps.errors.SettingsError, match="where one pet is needed"):
+                store.edit(some)  # type: ignore[arg-type]
+        assert box.requests.total() == sent
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda api: api.update_pet_with_form(7, name=NAN), "name is nan, not a text"),
+        (lambda api: api.update_pet_with_form(7, status=5), "status is 5, not a text"),
+        (lambda api: api.upload_file(7, 5), "uploadFile takes bytes or a path, not int"),
+        (lambda api: api.upload_file(7, b"x", filename=5), "filename is 5, not a text"),
+        (
+            lambda api: api.upload_file(7, b"x", additional_metadata=5),
+            "additional_metadata is 5, not a text",
+        ),
+    ],
+)
+def test_an_operation_sends_texts_as_they_are(call: Callable[[Any], object], says: str) -> None:
+    """A missing value or a number is refused: no operation sends its Python form as a text."""
+    with Sandbox(auth=False) as box, ps.connect(box.url, environ={}) as store:
+        with pytest.raises(ps.errors.InvalidInputError, match=says):
+            call(store.api)
+        assert box.requests.total() == 0

@@ -153,7 +153,20 @@ def test_a_value_that_cannot_be_meant_is_refused(
 
 
 @pytest.mark.parametrize(
-    "given", [{"name": 5}, {"category": 5}, {"seen": MIA}, {"seen": "Rex"}, {"tags": [3]}]
+    "given",
+    [
+        {"name": 5},
+        {"category": 5},
+        {"seen": MIA},
+        {"seen": "Rex"},
+        {"tags": [3]},
+        {"tags": ps.Tag(8, "shy")},
+        {"tags": {"id": 8, "name": "shy"}},
+        {"tags": 5},
+        {"photo_urls": float("nan")},
+        {"photo_urls": Path("a.jpg")},
+        {"photo_urls": b"a.jpg"},
+    ],
 )
 def test_what_is_no_value_is_refused(store: ps.Store, given: dict[str, Any]) -> None:
     """Arguments of the wrong type, or another pet in `seen`, raise a typed error."""

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -326,9 +327,19 @@ class TestSentinels:
 
     def test_a_sentinel_that_is_no_id_is_refused(self) -> None:
         """A sentinel that is not an id raises SettingsError."""
-        for wrong in (("7",), [7], (7.0,), (True,), 7):
+        guard: Any = Guard
+        for wrong in (("7",), "7", (7.0,), (True,), 7, [None]):
             with pytest.raises(SettingsError, match="sentinels"):
-                Guard(sentinels=wrong)  # type: ignore[arg-type]
+                guard(sentinels=wrong)
+        for right in ([7], np.array([7]), pd.Series([7]), {np.int8(7)}):
+            assert guard(sentinels=right) == Guard(sentinels=(7,))
+
+    def test_a_box_is_ticked_or_not(self) -> None:
+        """A text as `allow_empty` or `allow_shifted` is refused: "no" would allow it."""
+        guard: Any = Guard
+        for name in ("allow_empty", "allow_shifted"):
+            with pytest.raises(SettingsError, match=f"{name} is 'no'; it must be True or False"):
+                guard(**{name: "no"})
 
 
 def test_a_part_of_a_plan_is_judged_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +132,13 @@ def as_list(values: Any) -> list[Any]:
     return [values]
 
 
-def _file(file: bytes | str | Path | None) -> tuple[bytes | None, str]:
+def _file(file: object) -> tuple[bytes | None, str]:
     if file is None or isinstance(file, bytes):
         return file, "image"
+    if not isinstance(file, str | PathLike):
+        raise InvalidInputError(
+            f"uploadFile takes bytes or a path, not {type(file).__name__}", operation="uploadFile"
+        )
     path = Path(file)
     try:
         return path.read_bytes(), path.name

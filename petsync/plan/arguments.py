@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from petsync._display import count, type_name
 from petsync._files import READABLE, is_address
 from petsync.errors import FindingsError, PlanError, SettingsError
-from petsync.models import MAX_ID, MIN_ID
+from petsync.models import as_int64
 from petsync.plan.change import Snapshot
 from petsync.plan.plan import Plan
 from petsync.plan.uploads import Pictures
@@ -19,6 +19,7 @@ __all__ = [
     "checked_snapshot",
     "folder_of",
     "no_findings",
+    "pet_id",
     "pet_ids",
     "run_name",
 ]
@@ -38,13 +39,32 @@ def run_name(value: object) -> str:
 
 
 def pet_ids(value: object) -> tuple[int, ...]:
-    """Return one or several ids as a tuple. Raises SettingsError for an invalid id."""
-    many = isinstance(value, Iterable) and not isinstance(value, str | bytes)
-    ids = tuple(value) if many and isinstance(value, Iterable) else (value,)
-    for each in ids:
-        if type(each) is not int or not MIN_ID <= each <= MAX_ID:
-            raise SettingsError(f"{each!r} is not a pet id; pet ids are 64-bit integers")
-    return ids
+    """Return one or several ids as a tuple of `int`; integers of numpy are ids too. Raises
+    SettingsError for an invalid id.
+    """
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return (_as_id(value),)
+    return tuple(map(_as_id, value))
+
+
+def _as_id(value: object) -> int:
+    number = as_int64(value)
+    if number is None:
+        raise SettingsError(
+            f"{value!r} is not a pet id; pet ids are 64-bit integers",
+            hint="Give the number, such as 7; int(…) makes one from a text or a float.",
+        )
+    return number
+
+
+def pet_id(value: object) -> int:
+    """Return the id of one pet. Raises SettingsError for an invalid id, or for several."""
+    ids = pet_ids(value)
+    if len(ids) != 1:
+        raise SettingsError(
+            f"{len(ids)} ids are given, where one pet is needed", hint="Call it for each id."
+        )
+    return ids[0]
 
 
 def checked_snapshot(snapshot: object, url: str) -> Snapshot:

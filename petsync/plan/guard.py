@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
+from numbers import Real
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
@@ -11,7 +13,7 @@ import msgspec
 from petsync._display import count
 from petsync._options import Option, reject_unknown
 from petsync.errors import SettingsError
-from petsync.models import MAX_ID, MIN_ID
+from petsync.models import as_int64
 
 __all__ = [
     "CAPACITY_CURE",
@@ -49,14 +51,16 @@ class Limit(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         most = 1.0 if self.is_share else float(10**12)
-        if not isinstance(self.value, int | float) or not 0 <= self.value <= most:
+        value: object = self.value
+        number = float(value) if isinstance(value, Real) else math.nan
+        if not 0 <= number <= most:
             raise SettingsError(
                 f"Limit({self.value!r}, is_share={self.is_share}) is not a limit",
                 hint="A share is between 0 and 1; ten pets are Limit(10, is_share=False).",
             )
         # Convert to float, as a file returns it, so that a plan that is loaded and saved again has
         # the same bytes.
-        msgspec.structs.force_setattr(self, "value", float(self.value))
+        msgspec.structs.force_setattr(self, "value", number)
 
     @classmethod
     def parse(cls, value: object, option: str) -> Limit:
@@ -65,7 +69,7 @@ class Limit(msgspec.Struct, frozen=True):
         `option` is the limit's name in error messages: a keyword, or a command-line option with its
         hyphens. Raises SettingsError for an invalid limit.
         """
-        is_text = isinstance(value, str) or type(value) is int
+        is_text = isinstance(value, str) or as_int64(value) is not None
         text = str(value) if is_text else ""
         match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*(%?)\s*", text, re.ASCII)
         if match is None or (not match[2] and "." in match[1]):
@@ -200,11 +204,18 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
                     hint="Write, for example, Limit(0.1) for a tenth, or "
                     "Limit(10, is_share=False).",
                 )
-        if not _are_ids(self.sentinels):
+        for name in ("allow_empty", "allow_shifted"):
+            allows = getattr(self, name)
+            if not isinstance(allows, bool):
+                raise SettingsError(f"{name} is {allows!r}; it must be True or False")
+        given: object = self.sentinels
+        ids = tuple(map(as_int64, given)) if isinstance(given, Iterable) else (None,)
+        if None in ids:
             raise SettingsError(
-                f"sentinels={self.sentinels!r} are not ids of pets, which are 64-bit integers",
+                f"sentinels={given!r} are not ids of pets, which are 64-bit integers",
                 hint="Give the ids of the pets, such as sentinels=(1, 7).",
             )
+        msgspec.structs.force_setattr(self, "sentinels", ids)
 
     def judge(
         self,
@@ -314,12 +325,6 @@ def refuse_over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator
     yield Refusal("capacity", problem)
 
 
-def _are_ids(values: object) -> bool:
-    return isinstance(values, tuple) and all(
-        type(value) is int and MIN_ID <= value <= MAX_ID for value in values
-    )
-
-
 class Refusal(msgspec.Struct, frozen=True):
     """A limit that a plan breaks."""
 
@@ -393,7 +398,7 @@ def guard_from(
     given = {
         name: value
         for name, value in keywords.items()
-        if value is not None and (name in _LIMITS or value not in (False, ()))
+        if value is not None and (name in _LIMITS or not _is_default(value))
     }
     if guard is not NO_GUARD and given:
         raise SettingsError(
@@ -403,6 +408,9 @@ def guard_from(
     for name in _LIMITS:
         if name in given and not isinstance(given[name], Limit):
             given[name] = Limit.parse(given[name], name)
-    if isinstance(given.get("sentinels"), Iterable):
-        given["sentinels"] = tuple(given["sentinels"])
     return Guard(**given) if given else guard
+
+
+def _is_default(value: object) -> bool:
+    """Return true for False and for no sentinels."""
+    return value is False or (isinstance(value, Sized) and len(value) == 0)

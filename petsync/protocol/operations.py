@@ -16,7 +16,7 @@ import msgspec
 
 from petsync import errors
 from petsync.errors import InvalidInputError, ResponseError
-from petsync.models import MAX_ID, MIN_ID, ApiResponse, Pet
+from petsync.models import ApiResponse, Pet, as_int64
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.protocol import json, xml
 from petsync.settings import Secret
@@ -315,7 +315,9 @@ def update_pet_with_form(
     profile: ServiceProfile = STANDARD,
 ) -> Call[None]:
     """Return the call of updatePetWithForm. A field that is None is not sent."""
-    fields = {key: text for key, text in (("name", name), ("status", status)) if text is not None}
+    given = {"name": name, "status": status}
+    fields = {key: text for key, text in given.items() if text is not None}
+    _check_fields(fields, "updatePetWithForm")
     try:
         body = urlencode(fields).encode()
     except UnicodeEncodeError:
@@ -344,6 +346,8 @@ def upload_file(
 
     It requests JSON in every profile, because the original server has no XML for this response.
     """
+    texts = {"filename": filename, "additional_metadata": additional_metadata}
+    _check_fields(texts, "uploadFile")
     try:
         boundary, body = _multipart(file, filename, additional_metadata)
     except UnicodeEncodeError:
@@ -441,10 +445,11 @@ def _request(
     body: bytes = b"",
     repeatable: bool = True,
 ) -> Request:
+    pet_id = _check_id(pet_id, operation)
     return Request(
         operation=operation,
         method=method,
-        target=f"/pet/{_check_id(pet_id, operation)}{suffix}",
+        target=f"/pet/{pet_id}{suffix}",
         headers={"accept": _MEDIA[profile.media], **(headers or {})},
         body=body,
         pet_id=pet_id,
@@ -456,11 +461,12 @@ def _check_id(pet_id: int, operation: str) -> int:
     """Return the id. Raises InvalidInputError if it is not an int64: another value could change the
     request's path.
     """
-    if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
+    number = as_int64(pet_id)
+    if number is None:
         raise InvalidInputError(
             f"{operation}: {pet_id!r} is not an int64 pet id", operation=operation
         )
-    return pet_id
+    return number
 
 
 def _array_parameter(
@@ -495,6 +501,17 @@ def _check_texts(values: Iterable[object], operation: str) -> list[str]:
             )
         texts.append(value)
     return texts
+
+
+def _check_fields(fields: Mapping[str, object], operation: str) -> None:
+    """Raise InvalidInputError if a field is neither a text nor None."""
+    for name, value in fields.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidInputError(
+                f"{operation}: {name} is {value!r}, not a text",
+                operation=operation,
+                hint="Give a text, or None to leave it out.",
+            )
 
 
 def _multipart(

@@ -169,10 +169,10 @@ class AsyncStore:
     ) -> dict[int, Found]:
         """Return what getPetById returns for each id, for pets of any status.
 
-        The value is the pet, None if the store has no such pet, or a FailedLookup. Raises ApiError
-        for an error that concerns all look-ups.
+        The value is the pet, None if the store has no such pet, or a FailedLookup. Raises
+        SettingsError for an invalid id, and ApiError for an error that concerns all look-ups.
         """
-        return await look_up(self.api, ids, on_progress=on_progress)
+        return await look_up(self.api, arguments.pet_ids(ids), on_progress=on_progress)
 
     @show_keywords(ApplyKeywords, ApplyOptions, settle=None)
     async def apply(
@@ -474,7 +474,7 @@ class AsyncStore:
         return run_bar(total, text=text, show=progress, traffic=traffic, on_step=on_progress)
 
     def _queried(self, statuses: str | Sequence[str]) -> tuple[str, ...]:
-        return self._statuses((statuses,) if isinstance(statuses, str) else statuses)
+        return self._statuses(as_list(statuses))
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses

@@ -68,7 +68,7 @@ class PetEditor:
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is also
         an error in a sheet, such as an empty name.
         """
-        (number,) = arguments.pet_ids(pet_id)
+        number = arguments.pet_id(pet_id)
         guard = guard_from(limits, guard, known=UpdateKeywords, function="edit")
         values = _collect_fields(name, status, category, tags, photo_urls)
         base = _base(number, seen, self.api.session.base_url)
@@ -92,8 +92,8 @@ def _collect_fields(
     values = {
         "name": _check_text("name", name),
         "status": _check_text("status", status),
-        "tags": _items(tags),
-        "photo_urls": _items(photo_urls),
+        "tags": _items("tags", tags),
+        "photo_urls": _items("photo_urls", photo_urls),
     }
     if isinstance(category, Category):
         return {**values, "category": category.name, "category_id": category.id}
@@ -107,8 +107,16 @@ def _check_text(column: str, value: object) -> str | None:
     raise SettingsError(f"{column} is {value!r}; it must be text")
 
 
-def _items(value: str | Iterable[Any] | None) -> str | list[Any] | None:
-    return value if value is None or isinstance(value, str) else list(value)
+def _items(column: str, value: object) -> object:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
+        return list(value)
+    item = repr(value)[:60] if isinstance(value, Tag) else "…"
+    raise SettingsError(
+        f"{column} is {repr(value)[:60]}; it must be a list, or a text as in a cell of a sheet",
+        hint=f"Write a list, such as {column}=[{item}].",
+    )
 
 
 def _frame(pet_id: int, values: Mapping[str, Any]) -> pd.DataFrame:

@@ -147,7 +147,7 @@ class StoreImages:
         The images are these files in the given order, whatever their names are. `row` of a picture
         or problem is the index of its file.
         """
-        (number,) = arguments.pet_ids(pet_id)
+        number = arguments.pet_id(pet_id)
         chosen = PictureOptions(**options)
         paths = [files] if isinstance(files, str | Path) else files
         candidates = [
