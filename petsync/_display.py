@@ -8,14 +8,27 @@ files. The types are in lower layers and must not import these packages; their `
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Where", "as_file", "as_html", "as_text", "count", "from_file", "quote", "type_name"]
+__all__ = [
+    "Where",
+    "as_file",
+    "as_html",
+    "as_text",
+    "complete_commands",
+    "count",
+    "from_file",
+    "quote",
+    "type_name",
+    "with_options",
+]
 
 
 Where = str | Path
@@ -47,6 +60,26 @@ def quote(word: object) -> str:
     from subprocess import list2cmdline
 
     return list2cmdline([text])
+
+
+_COMMAND = re.compile(r"`(petsync [a-z]+[^`]*)`")
+
+
+def complete_commands(text: str, complete: Callable[[str], str]) -> str:
+    """Return a message in which each command, such as `petsync undo RUN`, is the result of
+    `complete` for it.
+    """
+    return _COMMAND.sub(lambda match: f"`{complete(match[1])}`", text)
+
+
+def with_options(line: str, words: Sequence[str]) -> str:
+    """Return a command with the options that it lacks. `words` are options, each followed by its
+    value.
+    """
+    given = line.split()
+    pairs = zip(words[::2], words[1::2], strict=True)
+    missing = (quote(word) for pair in pairs if pair[0] not in given for word in pair)
+    return " ".join((line, *missing))
 
 
 def count(value: int, noun: str) -> str:

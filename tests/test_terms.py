@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import petsync
+from petsync._display import complete_commands, with_options
 from petsync._terms import in_python, in_shell, replace_terms
 from petsync.reconcile.context import _KEYS
 from petsync.widgets.login import ConnectForm, LoginForm
@@ -120,3 +121,17 @@ def test_the_name_of_a_worksheet_is_replaced_completely(tab: str) -> None:
     """No part of an option stays in a form, whatever the worksheet's name."""
     text = f"Read it by its name (--sheet {shlex.quote(tab)}, in Python tab={tab!r})."
     assert replace_terms(text, ReviewForm.terms) == "Read it by its name."
+
+
+def test_a_command_gets_the_options_that_it_lacks() -> None:
+    """A command in a message gets each option once, quoted; the name of an option in an argument is
+    no option.
+    """
+    options = ["--state", "my state", "--allow-http", "a", "--allow-http", "b"]
+    assert complete_commands(
+        "Then `petsync undo 7 --state x`, or `petsync plan a--state.csv`.",
+        lambda line: with_options(line, options),
+    ) == (
+        "Then `petsync undo 7 --state x --allow-http a --allow-http b`, or `petsync plan "
+        "a--state.csv --state 'my state' --allow-http a --allow-http b`."
+    )

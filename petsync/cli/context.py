@@ -7,7 +7,6 @@ import errno
 import getpass
 import logging
 import os
-import re
 import shlex
 import sys
 import tomllib
@@ -31,7 +30,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from petsync._display import quote
+from petsync._display import complete_commands, quote, with_options
 from petsync._files import is_address, landing
 from petsync._terms import in_shell
 from petsync.cli.signals import exiting_on_signal, ignore_signals
@@ -174,7 +173,6 @@ def _capitalize(what: str) -> str:
 
 
 _MAX_TOKEN = 64 * 1024
-_COMMAND = re.compile(r"`(petsync ([a-z]+)[^`]*)`")
 _WITHOUT_STATE = ("completion", "config", "demo", "help", "init", "serve", "trust")
 """Commands that need no state folder and no store, or that use their own."""
 _SIGNING_IN = ("doctor", "login", "whoami")
@@ -238,7 +236,7 @@ class Context:
         It has the common options of this command, --url only with `url`, and this command's other
         options whose parameters are in `repeat`; None means all.
         """
-        options = [*_own_options(click.get_current_context(), repeat), *self._common_words(url)]
+        options = [*_own_options(click.get_current_context(), repeat), *self._common_words(url=url)]
         return " ".join(map(quote, ["petsync", *words, *options]))
 
     def complete(self, text: str) -> str:
@@ -246,28 +244,22 @@ class Context:
         the common options of this command that it needs to find the same state folder and store.
         """
 
-        def complete_command(match: re.Match[str]) -> str:
-            line, name = match[1], match[2]
+        def complete(line: str) -> str:
+            name = line.split()[1]
             if name in _WITHOUT_STATE:
-                return match[0]
-            words = [*self._common_words(url=name in _SIGNING_IN)]
-            pairs = [*zip(words[::2], words[1::2], strict=True)]
-            missing = [
-                quote(word)
-                for pair in pairs
-                if pair[0] not in line and not (name == "login" and pair[0] == "--token-file")
-                for word in pair
-            ]
-            return f"`{' '.join([line, *missing])}`"
+                return line
+            return with_options(
+                line, [*self._common_words(url=name in _SIGNING_IN, token=name != "login")]
+            )
 
-        return _COMMAND.sub(complete_command, in_shell(text))
+        return complete_commands(in_shell(text), complete)
 
-    def _common_words(self, url: bool) -> Iterator[str]:
+    def _common_words(self, *, url: bool, token: bool = True) -> Iterator[str]:
         given = {
             "--url": self.url if url else None,
             "--profile": self.profile,
             "--state": self.state,
-            "--token-file": self.token_file,
+            "--token-file": self.token_file if token else None,
         }
         for name, value in given.items():
             if value:

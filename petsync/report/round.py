@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
-from petsync._display import quote
+from petsync._display import complete_commands, quote, with_options
 from petsync._files import is_in_parts
 from petsync.plan.options import JOB_WINNER
 from petsync.plan.report import OUTCOMES, RoundReport
@@ -486,14 +486,11 @@ def _iter_commands(round_: Round) -> Iterator[tuple[str, str]]:
         yield "run the job again", f"{again} --dry-run" if round_.dry_run else again
 
 
-_COMMAND = re.compile(r"`(petsync [a-z]+[^`]*)`")
-
-
 def complete(round_: Round, text: str) -> str:
     """Return a message in which each command, such as `petsync undo RUN`, uses the round's
     configuration, journal and store.
     """
-    return _COMMAND.sub(lambda match: f"`{_complete_line(round_, match[1])}`", text)
+    return complete_commands(text, partial(_complete_line, round_))
 
 
 def _complete_line(round_: Round, line: str) -> str:
@@ -501,14 +498,9 @@ def _complete_line(round_: Round, line: str) -> str:
     if command and round_.again:
         file, *options = round_.again
         line = f"{head}{command} {_quote_argument(file)}{rest}"
-        return _with_options(line, options)
-    return _with_options(line, round_.common)
-
-
-def _with_options(line: str, options: Sequence[str]) -> str:
-    pairs = zip(options[::2], options[1::2], strict=True)
-    missing = [f" {name} {_quote_argument(value)}" for name, value in pairs if name not in line]
-    return line + "".join(missing)
+    else:
+        options = [*round_.common]
+    return with_options(line, [*map(make_visible, options)])
 
 
 def _quote_argument(text: str) -> str:
