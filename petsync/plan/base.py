@@ -38,7 +38,7 @@ from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
 from petsync.table.arrow import SCHEMA, PetTable, rows_from_pets
 from petsync.table.base import Base, pets_by_id
-from petsync.table.columns import CLEARED, COLUMNS, Column
+from petsync.table.columns import CLEARED, COLUMNS, LISTS, Column
 from petsync.table.frame import (
     find_rows,
     frame_from_pets,
@@ -726,7 +726,6 @@ def _build_mixed_pets(
 # nothing.
 
 
-_MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
 Moves = Mapping[int, tuple[Pet, Pet] | None]
 """By pet id, the base's pet and the sheet's values as a pet, both after the transfer; None for a
@@ -801,7 +800,7 @@ def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
     These are the store's values, except in clashing fields and in tags and photos that the change
     merges.
     """
-    unclear = {*clashes, *(column for column in change.fields if column in _MERGING)}
+    unclear = {*clashes, *(column for column in change.fields if column in LISTS)}
     columns = [column for unit in UNITS if unit in unclear for column in COLUMNS_OF[unit]]
     return with_fields(change.before, Pet(id=change.pet_id), columns)
 
@@ -931,9 +930,7 @@ def _apply_update(change: Update, old: Pet) -> Pet:
     Tags and photos that both sides had changed were merged, but the sheet gets the result only when
     it is written. `old` therefore gets only what the change itself added and removed.
     """
-    merged = [
-        c for c in change.fields if c in _MERGING and not is_as_expected(old, change.before, c)
-    ]
+    merged = [c for c in change.fields if c in LISTS and not is_as_expected(old, change.before, c)]
     sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
     before, after = change.before, change.after
     if "tags" in merged:

@@ -65,7 +65,7 @@ from petsync.plan.plan import Plan, notes_of, refuse_changed_sentinels
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.arrow import list_items
 from petsync.table.base import Base, SourceRow
-from petsync.table.columns import ADDING, COLUMNS, ORIGINAL_ROW, Column
+from petsync.table.columns import ADDING, COLUMNS, LISTS, ORIGINAL_ROW, Column
 from petsync.table.frame import (
     find_rows,
     has_action,
@@ -1627,7 +1627,7 @@ def _encode(frame: pd.DataFrame, name: Column, at: match.Positions) -> match.Pos
 
 def _items(frame: pd.DataFrame, name: Column) -> Items | None:
     """Return the lists of a column; None for a column of single values."""
-    return list_items(frame, name)[0] if name in ("tags", "photo_urls") else None
+    return list_items(frame, name)[0] if name in LISTS else None
 
 
 def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedColumns:

@@ -44,7 +44,7 @@ from petsync.plan.fields import (
 )
 from petsync.plan.match import iter_rows, merge_row
 from petsync.table.base import SourceRow
-from petsync.table.columns import ORIGINAL_ROW
+from petsync.table.columns import LISTS, ORIGINAL_ROW
 from petsync.table.frame import find_rows, has_action, has_id_in, ids_of, lacks_id, plain_values
 from petsync.table.sheet import FRAME_NAME, Sheet
 
@@ -1033,7 +1033,7 @@ def _is_only_renamed(record: RowRecord, line: _Line, *, is_other_similar: bool) 
     photos are enough.
     """
     has_looks = content(record.row_pet, _LOOKS) == content(line.row_pet, _LOOKS)
-    has_own = bool(_find_support(record, line) & {"tags", "photo_urls"})
+    has_own = bool(_find_support(record, line) & {*LISTS})
     return has_looks and ((is_other_similar and has_own) or _is_nearly(record, line))
 
 
@@ -1345,7 +1345,7 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
     has_name, is_similar = _names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
         return True
-    if _find_support(record, line) & {"tags", "photo_urls"}:
+    if _find_support(record, line) & {*LISTS}:
         return True
     return bool(looks) and content(record.row_pet, looks) == content(line.row_pet, looks)
 
@@ -1777,7 +1777,7 @@ class _Evidence(NamedTuple):
     @property
     def has_own_values(self) -> bool:
         """True if the row has the tags or photos of the record."""
-        return bool(self.support & {"tags", "photo_urls"})
+        return bool(self.support & {*LISTS})
 
 
 def _collect_evidence(pair: _Pair, place: _Place) -> _Evidence:

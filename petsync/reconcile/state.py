@@ -53,7 +53,7 @@ from petsync.sheets import load_edits, save_edits
 from petsync.store import Store
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base, ParcelError, verify
-from petsync.table.columns import Column
+from petsync.table.columns import LISTS, Column
 from petsync.table.frame import has_id_in, ids_of, lacks_id, select, unique_texts
 from petsync.table.sheet import Sheet
 
@@ -1176,7 +1176,7 @@ def find_reverted(
 def _is_reverted(
     unit: Unit, columns: Collection[str], row_pet: Pet, last: Pet, older: Sequence[Pet]
 ) -> bool:
-    if unit in ("tags", "photo_urls"):
+    if unit in LISTS:
         current, before = _items(row_pet, unit), _items(last, unit)
         changed = current ^ before
         lists = [_items(pet, unit) for pet in older] if changed else []

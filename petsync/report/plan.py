@@ -23,7 +23,7 @@ from petsync.report.document import (
 from petsync.report.textdiff import items, limit_items, shorten_common
 from petsync.report.words import clashes_by_row, first, quote_text, shorten
 from petsync.table.cells import format_tags, make_visible
-from petsync.table.columns import Column
+from petsync.table.columns import LISTS, Column
 
 __all__ = [
     "KINDS",
@@ -154,7 +154,7 @@ def _conflict_problem(conflict: Conflict) -> str:
 
 def _clash_field(clash: Clash) -> Field:
     texts = (clash.base, clash.sheet, clash.store)
-    if clash.column in ("tags", "photo_urls"):
+    if clash.column in LISTS:
         sides = limit_items([items(clash.column, text) if text else () for text in texts])
         base, sheet, store = (tuple(map(_shorten, side)) for side in sides)
         return _unit(clash.column), base, sheet, store
@@ -279,7 +279,7 @@ def _shorten(text: str) -> str:
 
 def value_of(column: Column, text: str) -> Value:
     """Return the text of a cell as the value of a field."""
-    if column in ("tags", "photo_urls"):
+    if column in LISTS:
         return tuple(map(_shorten, items(column, text))) if text else ()
     return _text_value(text)
 
@@ -288,7 +288,7 @@ def values_of(column: Column, before: str, after: str) -> tuple[Value, Value]:
     """Return the texts of a cell as two values of a field: the added and the removed items of a
     list, else the texts before and after.
     """
-    if column not in ("tags", "photo_urls"):
+    if column not in LISTS:
         return _pair(before, after)
     old, new = ([*items(column, text)] if text else [] for text in (before, after))
     removed, added = Counter(old) - Counter(new), Counter(new) - Counter(old)

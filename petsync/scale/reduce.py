@@ -30,6 +30,7 @@ from petsync.sheets.grid import TextBytes
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.text import MAX_PLACEHOLDER, are_placeholders
 from petsync.table.arrow import SCHEMA, rows_from_table
+from petsync.table.columns import LISTS
 from petsync.table.lists import Items, flatten, pick
 from petsync.table.sheet import FILE_ROWS, Sheet
 
@@ -351,7 +352,7 @@ def _are_odd(pets: pa.Table, column: str) -> _Mask:
         numbers = cells.fill_null(1).to_numpy()
         odd: _Mask = (numbers < (column == "id")) | (numbers >= _PLAIN_NUMBER)
         return odd
-    if column in ("tags", "photo_urls"):
+    if column in LISTS:
         lists = Items(cells)
         odd = lists.have_any(_are_odd_items(flatten(cells), column))
         return odd | lists.have_repeated(is_folded=True)

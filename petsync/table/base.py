@@ -30,7 +30,7 @@ from petsync.table.arrow import (
     sorted_by_id,
     without_duplicates,
 )
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, LISTS
 from petsync.table.decode import table_from_json
 from petsync.table.frame import (
     EXTRA,
@@ -509,7 +509,7 @@ def _encode_pets(pets: PetTable) -> bytes:
     table = sorted_by_id(pets.table)
     if table[EXTRA].null_count < len(table):
         return encode_pets(pets_from_frame(rows_from_table(table)))
-    tags, urls = (pc.list_flatten(table[name]) for name in ("tags", "photo_urls"))
+    tags, urls = (pc.list_flatten(table[name]) for name in LISTS)
     texts = (tags, urls, table["name"], table["status"], table["category"])
     if any(pc.any(pc.match_substring_regex(each, _ESCAPED)).as_py() for each in texts):
         values = rows_from_table(table)
