@@ -6,6 +6,7 @@ from dataclasses import replace as but
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
@@ -235,6 +236,30 @@ def test_another_spelling_of_a_tag_is_no_new_one(name: str) -> None:
     assert [conflict.rule for conflict in plan.conflicts] == ["tag-spelling"] * 3
     assert f"the store has {meant!r}" in plan.conflicts[0].problem
     assert f"Write {meant!r}" in plan.conflicts[0].suggestion
+
+
+def test_a_tag_gets_a_number_as_its_sheet_has_it(tmp_path: Path) -> None:
+    """The advice to give a tag a number names the form of a cell, of a DataFrame or of JSON, and
+    ends the conflict.
+    """
+    store = [with_(tags=(Tag(7, "Young"),)), with_(id=2, tags=())]
+    cells, rows = tmp_path / "pets.csv", tmp_path / "pets.json"
+    cells.write_text("id,tags\n2,young\n", "utf-8")
+    rows.write_text('[{"id": 2, "tags": ["young"]}]', "utf-8")
+    frame = pd.DataFrame({"id": [2], "tags": [["young"]]})
+    ways = {}
+    for name, data in (("cells", cells), ("rows", rows), ("frame", frame)):
+        (conflict,) = plan_of(store, read_sheet(data)).conflicts
+        assert conflict.rule == "tag-spelling"
+        ways[name] = conflict.suggestion.split("`")[1]
+    assert ways["frame"] == 'ps.Tag(NUMBER, "young")'
+    cells.write_text(f"id,tags\n2,{ways['cells']}\n".replace("NUMBER", "106"), "utf-8")
+    rows.write_text(f'[{{"id": 2, "tags": [{ways["rows"]}]}}]'.replace("NUMBER", "106"), "utf-8")
+    frame.at[0, "tags"] = [Tag(106, "young")]
+    for data in (cells, rows, frame):
+        plan = plan_of(store, read_sheet(data))
+        assert not plan.conflicts
+        assert [change.after.tags for change in plan.updates] == [(Tag(106, "young"),)]
 
 
 def test_a_tag_that_a_person_means_is_sent() -> None:

@@ -264,6 +264,16 @@ def test_a_missing_file_names_its_neighbours(tmp_path):
     assert "there are PETS.XLSX, Stock.Csv, catalogue.xlsx." in caught.value.hint
 
 
+def test_a_pattern_of_files_is_named(tmp_path):
+    """A pattern is no missing file: the hint says how to check and to compare several files."""
+    (tmp_path / "a.csv").touch()
+    for name in ("*.csv", "?.csv"):
+        with pytest.raises(SheetError, match="this is a pattern of several files") as caught:
+            read_sheet(tmp_path / name)
+        for way in ("there is a.csv", "ps.check_sheet(path)", "store.plan(path)"):
+            assert way in caught.value.hint
+
+
 def test_a_file_without_permission_is_named(tmp_path):
     """A file without read permission has its own error, different from a missing file."""
     path = tmp_path / "pets.csv"

@@ -15,7 +15,14 @@ from test_advance import report_on
 
 from petsync.errors import SheetError
 from petsync.models import Category, Pet
-from petsync.sheets import read_sheet, write_back, write_results, write_sheet
+from petsync.sheets import (
+    annotate_sheet,
+    read_sheet,
+    write_back,
+    write_corrected,
+    write_results,
+    write_sheet,
+)
 from petsync.sheets.sidecar import sidecar_path
 from petsync.table.frame import frame_from_pets
 
@@ -578,3 +585,21 @@ def test_a_copy_is_named_as_what_it_is(tmp_path):
     report = report_on(plan_of([Pet(id=1, name="Rex", status="sold")], sheet))
     with pytest.raises(SheetError, match="same kind"):
         write_results(sheet, report, tmp_path / "results.xlsx")
+
+
+def test_a_dataframe_has_no_file_to_write_into(tmp_path):
+    """Each function that writes into a sheet's file or copies it says that a DataFrame has none,
+    and what to do instead.
+    """
+    sheet = read_sheet(pd.DataFrame({"id": [1], "name": ["Rex"], "status": ["sold"]}))
+    report = report_on(plan_of([Pet(id=1, name="Rex", status="sold")], sheet))
+    for write in (
+        lambda: annotate_sheet(sheet, tmp_path / "a.xlsx"),
+        lambda: write_corrected(sheet, tmp_path / "a.xlsx"),
+        lambda: write_results(sheet, report, tmp_path / "a.xlsx"),
+        lambda: write_back(sheet, report),
+    ):
+        with pytest.raises(SheetError, match="the sheet is a DataFrame, which has no file") as said:
+            write()
+        assert "ps.write_sheet" in said.value.hint
+    assert not [*tmp_path.iterdir()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -1172,13 +1173,21 @@ class Decisions:
             usual, who, way = self._usual_tags[name]
             if usual:
                 problem = f"names the tag {name!r}, and {who} {usual!r}"
-                hint = f"{way}, or give the tag a number to have both: `NUMBER:{name}`."
+                hint = f"{way}, or give the tag a number to have both: `{self._numbered(name)}`."
                 raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
                 self._check_coverage("tag", name, pet_id)
                 unused.append(name)
         for name in unused:
             self.remarks.tags.setdefault(name, []).append(row.number)
+
+    def _numbered(self, name: str) -> str:
+        """Return how a tag with a number is written in this sheet."""
+        if not self.sheet.is_table:
+            return f"NUMBER:{name}"
+        quoted = json.dumps(name, ensure_ascii=False)
+        is_file = bool(self.sheet.digest)
+        return f'{{"id": NUMBER, "name": {quoted}}}' if is_file else f"ps.Tag(NUMBER, {quoted})"
 
     def _check_coverage(self, what: str, name: str, pet_id: int | None) -> None:
         """Raise _RowConflict if pets that were not listed may have the category or tag."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from petsync._display import quote
-from petsync._files import PACKED, READABLE, ending_of, is_address
+from petsync._files import PACKED, READABLE, ending_of, has_wildcards, is_address
 from petsync.errors import SheetError
 from petsync.settings import checked_address, checked_encoding
 
@@ -545,6 +545,11 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as file:
             yield file
     except FileNotFoundError:
+        if has_wildcards(path):
+            raise SheetError(
+                f"{path}: this is a pattern of several files",
+                hint=f"{_describe_folder(path.parent)} {_suggest_all_files(path)}",
+            ) from None
         what = "file" if path.suffix else "file or folder"
         raise SheetError(
             f"{path}: there is no such {what}", hint=_describe_folder(path.parent)
@@ -552,8 +557,7 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
     except IsADirectoryError:
         raise SheetError(
             f"{path}: this is a folder",
-            hint=f"{_describe_folder(path)} To check all its files: `petsync check {quote(path)}`, "
-            "in Python ps.check_sheet(path).",
+            hint=f"{_describe_folder(path)} {_suggest_all_files(path)}",
         ) from None
     except PermissionError:
         raise SheetError(
@@ -567,6 +571,13 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
             f"{path}: the file cannot be read: {error}",
             hint="Check the path and the disk, and try again.",
         ) from None
+
+
+def _suggest_all_files(path: Path) -> str:
+    return (
+        f"To check all files: `petsync check {quote(path)}`, in Python ps.check_sheet(path). To "
+        f"compare them as one sheet: `petsync plan {quote(path)}`, in Python store.plan(path)."
+    )
 
 
 def read_unchanged(path: Path, file: BinaryIO) -> bytes:

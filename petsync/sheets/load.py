@@ -109,7 +109,15 @@ def load(path: Path, encoding: str | None = None) -> Source:
 
 
 def load_unchanged(sheet: Sheet, hint: str) -> Source:
-    """Return the sheet's file. Raises SheetError if it has changed since it was read."""
+    """Return the sheet's file. Raises SheetError if it has changed since it was read, and for a
+    DataFrame.
+    """
+    if sheet.is_frame:
+        raise SheetError(
+            "the sheet is a DataFrame, which has no file to write into or to copy",
+            hint="The findings of the sheet and to_frame() of a report name its rows. Or write the "
+            "DataFrame into a file (ps.write_sheet), and read and plan that file.",
+        )
     no_address(sheet.source)
     source = load(Path(sheet.source), sheet.encoding or None)
     if source.digest != sheet.digest:

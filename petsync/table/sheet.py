@@ -377,8 +377,13 @@ class Sheet:
 
     @property
     def is_table(self) -> bool:
-        """True if the sheet comes from a DataFrame instead of a file."""
+        """True if the sheet has values instead of cells: a DataFrame, or a file of records."""
         return self.header_row == 0
+
+    @property
+    def is_frame(self) -> bool:
+        """True if the sheet comes from a DataFrame instead of a file."""
+        return self.source == FRAME_NAME and not self.digest
 
     def with_statuses(self, statuses: Collection[str]) -> Sheet:
         """Return the sheet, validated with these further known statuses, such as the statuses of a
