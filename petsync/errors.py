@@ -65,20 +65,30 @@ __all__ = [
 
 class PetsyncError(Exception):
     """The base class of petsync's errors: `message` describes the problem and its place, and `hint`
-    says what to do, or is empty.
+    says what to do in Python, or is empty.
     """
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.problem, self.cure = message, hint
+        """The message and the hint for every front end, with options of commands and arguments of
+        Python.
+        """
+
+    @property
+    def message(self) -> str:
+        return in_python(self.problem)
+
+    @property
+    def hint(self) -> str:
+        return in_python(self.cure)
 
     @property
     def text(self) -> str:
         """The message and the hint, for a file that a shell and Python read."""
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        return f"{self.problem}\n{self.cure}" if self.cure else self.problem
 
     def __str__(self) -> str:
         return in_python(self.text)

@@ -252,7 +252,7 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             items = tuple(map(read, values))
         except SettingsError as error:
             raise SettingsError(
-                f"{name} of {self._title()}: {error.message}", hint=error.hint
+                f"{name} of {self._title()}: {error.problem}", hint=error.cure
             ) from None
         msgspec.structs.force_setattr(self, name, items)
 

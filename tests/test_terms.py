@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import petsync
+import petsync as ps
 from petsync._display import complete_commands, with_options
 from petsync._terms import in_python, in_shell, replace_terms
 from petsync.reconcile.context import _KEYS
+from petsync.sandbox import Sandbox
 from petsync.widgets.login import ConnectForm, LoginForm
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
@@ -69,6 +72,102 @@ def test_a_way_out_is_the_one_at_hand(text: str) -> None:
     if '"""' not in text and "\n\n" not in text:
         assert "in Python" not in in_shell(text)
         assert not re.search("in Python|--[a-z]|`petsync (?!trust|demo)", in_python(text))
+
+
+_WITHOUT_CALL = "--help|app|config|doctor|init|plan SHEET -o plan.html|reconcile|serve|trust"
+"""The commands that only a shell has."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    sorted(
+        text
+        for text in _messages()
+        if "`petsync " in text and text.count("`") % 2 == 0 and not text.startswith("`,")
+    ),
+)
+def test_a_command_is_a_call_in_python(text: str) -> None:
+    """In every message that names a command, Python shows the call that does the same, and the
+    call is valid Python.
+    """
+    shown = in_python(text)
+    assert not re.search(rf"`petsync (?!{_WITHOUT_CALL})", shown)
+    for call in re.findall(r"`((?:store|ps)\.[^`]*)`", shown):
+        ast.parse(call)
+
+
+@pytest.mark.parametrize(
+    ("command", "call"),
+    [
+        ("petsync resume 7a --rate 5", 'store.resume("7a", rate=5)'),
+        (
+            "petsync resume 7a --state 'my state'",
+            'ps.connect(store.url, state="my state").resume("7a")',
+        ),
+        ("petsync undo", "store.undo()"),
+        ("petsync runs", "store.runs()"),
+        ("petsync runs 7a --pet 5", 'store.run("7a")'),
+        ("petsync runs RUN --failed FILE.xlsx", 'store.failed_rows(RUN, "FILE.xlsx")'),
+        ("petsync check 'my pets.csv'", 'ps.check_sheet("my pets.csv")'),
+        ("petsync plan SHEET -o PLAN.json", 'store.plan(SHEET).save("PLAN.json")'),
+        ("petsync plan SHEET -o plan.html", "petsync plan SHEET -o plan.html"),
+        ("petsync apply plan.json --limit 0", 'store.apply(ps.load_plan("plan.json"))'),
+        ("petsync apply pets.csv", 'store.apply(store.plan("pets.csv"))'),
+        ("petsync apply --write-ids", "ps.write_back(sheet, report)"),
+        ("petsync trust petsync.toml", "petsync trust petsync.toml"),
+        ("petsync check 'open", "petsync check 'open"),
+    ],
+)
+def test_the_call_of_a_command(command: str, call: str) -> None:
+    """A command becomes the call with its arguments; one that Python lacks stays."""
+    assert in_python(f"See `{command}`.") == f"See `{call}`."
+    assert in_shell(f"See `{command}`.") == f"See `{command}`."
+
+
+def test_each_error_names_the_way_in_python() -> None:
+    """`message`, `hint` and the text of each error name arguments and calls alone; `problem` and
+    `cure` have both, for every front end.
+    """
+    problem, cure = "1 is more than --max-add 0 allows", "`petsync runs` lists them."
+    for name in ps.errors.__all__:
+        error = getattr(ps.errors, name)(problem, hint=cure)
+        assert (error.problem, error.cure) == (problem, cure)
+        assert error.message == "1 is more than max_add 0 allows"
+        assert error.hint == "`store.runs()` lists them."
+        assert str(error) == f"{error.message}\n{error.hint}"
+
+
+def test_what_python_shows_names_no_option(tmp_path: Path) -> None:
+    """The errors, refusals and notes of a session in Python name no option and no command."""
+    rows = [{"id": n, "name": f"Pet {n}", "status": "sold"} for n in range(1, 31)]
+    pets = [ps.Pet(**row) for row in rows]
+    with (
+        Sandbox(auth=False, pets=pets) as box,
+        ps.connect(box.url, environ={}, state=tmp_path) as store,
+    ):
+        refused = store.plan(pd.DataFrame(rows[:10]), delete_missing=True, max_update="0%")
+        changed = store.plan(pd.DataFrame([{**rows[0], "name": "Max"}]))
+        report = store.apply(changed)
+        calls: list[Callable[[], object]] = [
+            lambda: store.apply(refused),
+            lambda: store.apply(changed),
+            lambda: store.resume("nix"),
+            lambda: store.resume(),
+            lambda: store.run("nix"),
+            lambda: store.undo("nix"),
+            lambda: store.failed_rows(report, tmp_path / "a.xlsx"),
+            lambda: ps.load_plan(tmp_path / "nix.json"),
+            lambda: ps.read_sheet(tmp_path / "*.csv"),
+            lambda: ps.read_sheet(tmp_path),
+        ]
+        texts = [repr(refused.verdict), *map(str, refused.verdict.refusals)]
+        texts += [*refused.notes, *changed.notes, str(refused), str(report)]
+        for call in calls:
+            with pytest.raises(ps.errors.PetsyncError) as raised:
+                call()
+            texts += [raised.value.message, raised.value.hint, str(raised.value)]
+    assert any("max_delete=20" in text for text in texts)
+    assert not [text for text in texts if re.search(r"(?<![\w/-])--[a-z]|`petsync [a-z]", text)]
 
 
 @pytest.mark.parametrize(

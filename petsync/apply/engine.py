@@ -1115,7 +1115,7 @@ class Sender:
         except (AuthError, UnavailableError):
             raise
         except ApiError as error:
-            return result_of(number, change, on_error, cause_of(error), error.message)
+            return result_of(number, change, on_error, cause_of(error), error.problem)
 
     def _build_unsent_result(self, number: int, change: Change, reason: UnsentError) -> Result:
         if reason.cause.startswith("already-") and number in self.started_earlier:
@@ -1170,7 +1170,7 @@ class Sender:
                 renewals -= 1
                 if not renewals:
                     return result_of(
-                        number, change, "failed", cause_of(newer.error), newer.error.message
+                        number, change, "failed", cause_of(newer.error), newer.error.problem
                     )
                 left += 1
                 self.repeated.add(number)
@@ -1185,7 +1185,7 @@ class Sender:
                 is_lost = result.outcome == "failed" and error.may_have_happened
                 if not (is_lost and left):
                     return result
-                self.recorder.record_retry(number, error.message)
+                self.recorder.record_retry(number, error.problem)
             self.repeated.add(number)
             await asyncio.sleep(_RETRY_WAIT_S * (_MAX_ATTEMPTS - left))
 
@@ -1225,7 +1225,7 @@ class Sender:
                 if isinstance(change, Update) and now is not None and now != before:
                     merged = update_fields(now, change.before, change.after, change.fields)
                     raise _NewerError(now, merged, error)
-            self.recorder.record_retry(number, error.message)
+            self.recorder.record_retry(number, error.problem)
 
         return check
 
@@ -1243,7 +1243,7 @@ class Sender:
             try:
                 wrong = await self._describe_mismatch(change, pet_id, wanted)
             except ApiError as error:
-                why = f"sent, but reading it back failed: {error.message}"
+                why = f"sent, but reading it back failed: {error.problem}"
                 return result_of(number, change, "unknown", "unverified", why, assigned)
             if wrong is not None:
                 return result_of(number, change, "failed", "not-as-sent", wrong, assigned)
@@ -1280,7 +1280,7 @@ class Sender:
         if error.may_have_happened:
             if (error.status or 0) >= 400 and error.status not in _GATEWAY_STATUSES:
                 self.refused.add(number)
-            return result_of(number, change, "unknown", cause, error.message)
+            return result_of(number, change, "unknown", cause, error.problem)
         is_add = isinstance(change, Add)
         if isinstance(error, DuplicateError) and is_add and change.pet_id is not None:
             why = "a pet with this id was added in the meantime"
@@ -1290,7 +1290,7 @@ class Sender:
                 gone = UnsentError("unchanged", "already-gone", "the pet was already deleted")
                 return self._build_unsent_result(number, change, gone)
             return result_of(number, change, "conflict", "gone", _GONE)
-        return result_of(number, change, "failed", cause, error.message)
+        return result_of(number, change, "failed", cause, error.problem)
 
     async def _check_outcome(
         self,
@@ -1308,20 +1308,20 @@ class Sender:
             stopping.may_have_happened = True
             raise
         except ApiError:
-            return "unknown", cause, error.message
+            return "unknown", cause, error.problem
         if self.precheck.mismatch(change, now, wanted) is None:
             return "applied", "confirmed", _CONFIRMED
         if self.precheck.mismatch(change, now, before) is None:
-            return "failed", cause, error.message
+            return "failed", cause, error.problem
         state = "no longer exists" if now is None else "has other values now"
-        return "unknown", cause, f"{error.message}; the pet {state}"
+        return "unknown", cause, f"{error.problem}; the pet {state}"
 
 
 class _NewerError(Exception):
     """Before a retry, the pet has changed, but only in fields that petsync does not compare."""
 
     def __init__(self, pet: Pet, wanted: Pet, error: ApiError) -> None:
-        super().__init__(error.message)
+        super().__init__(error.problem)
         self.pet, self.wanted, self.error = pet, wanted, error
 
 
@@ -1555,7 +1555,7 @@ class _Engine:
                 self._record(result_of(number, change, "not sent", "not-begun", _NOT_SENT))
         if isinstance(error, AuthError):
             with suppress(PetsyncError):
-                self._record(result_of(number, change, "failed", cause_of(error), error.message))
+                self._record(result_of(number, change, "failed", cause_of(error), error.problem))
 
     def _record_unsent(self, number: int, change: Change) -> None:
         """Record that a change was cancelled before its request: the journal may have its intent,

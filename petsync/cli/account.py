@@ -252,8 +252,8 @@ def _paste_address(context: Context, pending: PendingSignIn) -> Account:
         except PetsyncError as error:
             if not (is_interactive() and pending.is_open):
                 raise
-            context.say(f"{error.message[:1].upper()}{error.message[1:]}.", "yellow")
-            context.say(f"{error.hint} Paste it again, or press Ctrl-C to end.")
+            context.say(f"{error.problem[:1].upper()}{error.problem[1:]}.", "yellow")
+            context.say(f"{error.cure} Paste it again, or press Ctrl-C to end.")
     return pending.paste(ask_secret("address"))
 
 
@@ -281,7 +281,7 @@ def _conclude(context: Context, account: Account) -> int:
         try:
             credentials_from_environment(settings)
         except SettingsError as error:
-            effect = f"{error.message}, so other commands fail"
+            effect = f"{error.problem}, so other commands fail"
         context.say(f"warning: {effect}; `unset {' '.join(names)}` to use this sign-in", "yellow")
     context.say(
         f"Commands, scripts and notebooks with the state folder {settings.state} use this "

@@ -708,7 +708,7 @@ def report_error(error: BaseException, context: Context, arguments: Sequence[str
 
 def _describe_error(error: BaseException) -> tuple[str, str, int]:
     if isinstance(error, PetsyncError):
-        return error.message, error.hint, error.exit_code
+        return error.problem, error.cure, error.exit_code
     if isinstance(error, _ABORTED):
         return "interrupted", "", INTERRUPTED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):

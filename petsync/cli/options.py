@@ -759,7 +759,7 @@ def as_usage_error(reading: Mapping[str, Any]) -> Iterator[None]:
     except HeaderNotFoundError as error:
         header = error.missing[0]
         raise click.UsageError(
-            f"--column {header}={reading['mapping'][header]}: {error.message}. {error.hint}"
+            f"--column {header}={reading['mapping'][header]}: {error.problem}. {error.cure}"
         ) from None
 
 

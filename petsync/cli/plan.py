@@ -471,7 +471,7 @@ def _warn_of_missing_write(context: Context, store: Store) -> None:
     try:
         store.api.aio.session.require_write()
     except AuthError as error:
-        context.say(f"warning: {error.message}. {error.hint}", "yellow")
+        context.say(f"warning: {error.problem}. {error.cure}", "yellow")
 
 
 def _suggest_after_plan(

@@ -397,7 +397,7 @@ def conclude(
     for line, style in written.lines:
         context.say(line, style)
     if error is not None:
-        context.say(f"error: {error.message}", "bold red")
+        context.say(f"error: {error.problem}", "bold red")
     _suggest_after_run(context, report, sheet, has_failed=written.has_failed)
     return code
 
@@ -539,9 +539,9 @@ class _Written:
 
     def add_error(self, error: PetsyncError) -> None:
         """Add the message and the hint of an error, and set the exit code."""
-        self.add(f"error: {error.message}", "bold red")
-        if error.hint:
-            self.add(error.hint)
+        self.add(f"error: {error.problem}", "bold red")
+        if error.cure:
+            self.add(error.cure)
         self.code, self.has_failed = error.exit_code, True
 
 
@@ -553,8 +553,8 @@ def _write_outputs(
     try:
         request = outputs.read_request(report.plan)
     except PetsyncError as error:
-        message = f"no results and no ids were written: {error.message}"
-        written.add_error(PetsyncError(message, hint=error.hint))
+        message = f"no results and no ids were written: {error.problem}"
+        written.add_error(PetsyncError(message, hint=error.cure))
     else:
         _write_requested(report, sheet, outputs, request, written, is_again=is_again)
     if page is not None:
@@ -616,7 +616,7 @@ def _write_results(
     try:
         must_be_closed(path)
     except PetsyncError as error:
-        written.add(f"{error.message}, so the results go to another file.", "bold")
+        written.add(f"{error.problem}, so the results go to another file.", "bold")
         path = find_free_path(path)
 
     if path.is_symlink() and not is_named:
@@ -701,9 +701,9 @@ def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool
     try:
         must_take_results(sheet)
     except PetsyncError as error:
-        context.say(f"The new ids cannot be written into the sheet: {error.message}.", "bold")
+        context.say(f"The new ids cannot be written into the sheet: {error.problem}.", "bold")
         context.say(
-            f"{error.hint} The results file gets the ids. To write them into the sheet later: "
+            f"{error.cure} The results file gets the ids. To write them into the sheet later: "
             f"`petsync apply {quote(sheet.source)} --write-ids`."
         )
         return ""

@@ -146,8 +146,8 @@ def command(
     for line, style in lines:
         context.say(line, style)
     if error is not None:
-        context.say(f"error: {error.message}", "bold red")
-        context.say(error.hint)
+        context.say(f"error: {error.problem}", "bold red")
+        context.say(error.cure)
     return code
 
 
@@ -232,7 +232,7 @@ def _write_page(report: UploadReport, page: Path | None) -> tuple[list[tuple[str
     try:
         save_uploaded(report, page)
     except PetsyncError as error:
-        return [(f"error: {error.message}", "bold red"), (error.hint, "")], error.exit_code
+        return [(f"error: {error.problem}", "bold red"), (error.cure, "")], error.exit_code
     return [(f"The report is in {page}.", "")], 0
 
 

@@ -134,7 +134,7 @@ class _Lookup:
             pass
         except ApiError as error:
             self._count_failure(error)
-            return FailedLookup(str(pet_id), error.message)
+            return FailedLookup(str(pet_id), error.problem)
         self._in_a_row = 0
         return pet
 
@@ -269,7 +269,7 @@ async def by_status(
     except ApiError as error:
         if len(queried) == 1 or not _concerns_query(error):
             raise
-        log.info("%s; querying each status separately", error.message)
+        log.info("%s; querying each status separately", error.problem)
         first = error
     return await _query_each(api, queried, first, new_target, most)
 
@@ -300,7 +300,7 @@ async def _query_each(
             if not _concerns_query(error):
                 raise
             first = first or error
-            failed.append(FailedLookup(status, error.message))
+            failed.append(FailedLookup(status, error.problem))
     if first is not None and not answers:
         raise first
     return list(answers.values()), Coverage(tuple(answers), tuple(failed))

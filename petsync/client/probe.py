@@ -422,7 +422,7 @@ async def _checks(site: Site) -> AsyncIterator[Check]:
         try:
             check = await check_topic(site)
         except ApiError as error:
-            check = Check(topic, "fails", error.message)
+            check = Check(topic, "fails", error.problem)
         if check is not None:
             yield check
     yield _check_limits(site)
@@ -463,7 +463,7 @@ def _access_failure(site: Site, response: Response) -> Check:
     error = error_of(response, "findPetsByStatus")
     if site.session.credentials.token is None:
         finding = f"{response.status}: the service requires a token, and none was given"
-        return Check("access", "fails", f"{finding}. {error.hint}")
+        return Check("access", "fails", f"{finding}. {error.cure}")
     return Check("access", "fails", _sentence(error))
 
 
@@ -558,7 +558,7 @@ async def _check_several_tags(site: Site) -> Check:
     try:
         times = sum(pet.id == site.sample.id for pet in pets_in(response, "findPetsByTags"))
     except ApiError as error:
-        return Check(topic, "noted", error.message)
+        return Check(topic, "noted", error.problem)
     finding = {
         0: "comma-separated tags are not supported",
         1: "comma-separated tags work; each pet is sent once",
@@ -604,7 +604,7 @@ async def _check_xml(site: Site) -> Check:
     try:
         pet = xml.decode_pet(response.body)
     except ResponseError as error:
-        return Check("XML", "noted", error.message)
+        return Check("XML", "noted", error.problem)
     finding = "supported" if pet.id == site.sample.id else "supported, but it sent another pet"
     shape = xml.detect_shape(response.body, xml.Shape(photo_item="", tag_item=""))
     if shape.photo_item:
@@ -668,7 +668,7 @@ def _list_unchecked() -> Check:
 
 
 def _sentence(error: ApiError) -> str:
-    return f"{error.message}. {error.hint}" if error.hint else error.message
+    return f"{error.problem}. {error.cure}" if error.cure else error.problem
 
 
 _CHECKS: dict[str, Callable[[Site], Awaitable[Check | None]]] = {

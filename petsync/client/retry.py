@@ -166,4 +166,4 @@ class RetryableRequest(Protocol[T_co]):
 def _log_retry(state: tenacity.RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, ApiError):
-        log.info("%s; again in %.1f s", error.message, state.upcoming_sleep)
+        log.info("%s; again in %.1f s", error.problem, state.upcoming_sleep)

@@ -187,7 +187,7 @@ class Exchange:
         )
         if untrusted:
             failure.is_without_tls = any(each in untrusted for each in _WITHOUT_TLS)
-            failure.hint = _NO_TLS if failure.is_without_tls else UNTRUSTED
+            failure.cure = _NO_TLS if failure.is_without_tls else UNTRUSTED
         return failure
 
     def _build_too_long_error(self, request: Request, limit: str) -> ResponseError:
@@ -379,7 +379,7 @@ class ServiceCall(Generic[T]):
         if not 200 <= response.status < 300:
             refusal = error_for(response, request, datetime.now(UTC), credentials.mask)
             if isinstance(refusal, NotFoundError):
-                refusal.hint = line.exchange.hint_at_version(request) or refusal.hint
+                refusal.cure = line.exchange.hint_at_version(request) or refusal.cure
             raise refusal
         try:
             return self._call.read(response)
@@ -387,9 +387,9 @@ class ServiceCall(Generic[T]):
             # Drop the traceback, because its frames contain the response.
             failure = error.with_traceback(None)
         failure.status = response.status
-        failure.hint = f"{line.exchange.hint_at_version(request)} {failure.hint}".strip()
-        failure.message = f"{request.operation}: {credentials.mask(failure.message)}"
-        failure.args = (failure.message,)
+        failure.cure = f"{line.exchange.hint_at_version(request)} {failure.cure}".strip()
+        failure.problem = f"{request.operation}: {credentials.mask(failure.problem)}"
+        failure.args = (failure.problem,)
         failure.may_have_happened = True
         raise failure from None
 

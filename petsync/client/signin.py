@@ -241,7 +241,7 @@ class SignInService:
         try:
             return await self._identify_or_renew()
         except AuthError as refused:
-            refused.hint = _describe_source(self._session.credentials.grant) or refused.hint
+            refused.cure = _describe_source(self._session.credentials.grant) or refused.cure
             raise
 
     async def sign_out(self) -> Account:
@@ -320,7 +320,7 @@ class SignInService:
         try:
             is_ended = await self._authority.revoke(current)
         except (ApiError, SettingsError) as error:
-            return f"the service did not revoke the token ({error.message})"
+            return f"the service did not revoke the token ({error.problem})"
         return "" if is_ended else "the service cannot revoke tokens: yours works until it expires"
 
 
@@ -350,8 +350,8 @@ def _describe_source(grant: Grant) -> str:
         )
     if grant.kept == "keyring":
         return (
-            "The credentials come from the keyring. Sign in again: `petsync login`, or "
-            "store.begin_sign_in(keep='keyring')."
+            "The credentials come from the keyring. Sign in again: `petsync login`, in "
+            "Python store.begin_sign_in(keep='keyring')."
         )
     return ""
 

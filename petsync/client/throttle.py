@@ -101,7 +101,7 @@ class Breaker:
         is_silent = isinstance(error, TransportError)
         unreachable = is_silent and not (self._reached and error.may_have_happened)
         self._unreachable_in_a_row = self._unreachable_in_a_row + 1 if unreachable else 0
-        self._reason = error.message
+        self._reason = error.problem
         if self._is_over(now):
             self.is_open, self._probe_at = True, max(self._paused_until, now + _LONGEST_PAUSE)
         if not self.holds or sent_at < self._last_hold:
@@ -664,5 +664,5 @@ class Flow:
         if seconds <= LONGEST_PAUSE:
             self.pace.pause(now, seconds)
         else:
-            self.breaker.close_for(seconds, error.message, now)
+            self.breaker.close_for(seconds, error.problem, now)
             self._release_all()

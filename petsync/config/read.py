@@ -181,7 +181,7 @@ class Reader:
             if not is_unset:
                 raise
             raise _UnsetError(
-                error.message, hint=f"{error.hint} {self._unset_hint}".rstrip()
+                error.problem, hint=f"{error.cure} {self._unset_hint}".rstrip()
             ) from None
         self.shown |= {f"${{{name}}}": self._environ[name] for name in names_in(raw)}
         return text
@@ -234,7 +234,7 @@ class Reader:
         elif isinstance(cause, SettingsError):
             is_unset = self._is_partial and isinstance(cause, _UnsetError)
             if not is_unset or option.name == "schedule":
-                self._tell(path, cause.message, cause.hint)
+                self._tell(path, cause.problem, cause.cure)
 
     def _note_misfit(
         self,

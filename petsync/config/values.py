@@ -235,7 +235,7 @@ def _encoding(value: object) -> str:
     try:
         return checked_encoding(_text(value))
     except SettingsError as error:
-        raise MisfitError("the name of an encoding", advice=error.hint) from None
+        raise MisfitError("the name of an encoding", advice=error.cure) from None
 
 
 def _path(value: object) -> Path:
@@ -261,7 +261,7 @@ def _sheet_path(value: object) -> Path | str:
         return checked_address(value)
     except SettingsError as error:
         raise MisfitError(
-            "an address without user, password and query", advice=error.hint, is_hidden=True
+            "an address without user, password and query", advice=error.cure, is_hidden=True
         ) from None
 
 
@@ -326,7 +326,7 @@ def _url(value: object) -> str:
     try:
         return checked_base(_text(value), with_secret=False)
     except SettingsError as error:
-        if "password" in error.message:
+        if "password" in error.problem:
             raise MisfitError(
                 "an address without user and password", advice=_BARE_ADDRESS
             ) from None

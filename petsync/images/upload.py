@@ -285,7 +285,7 @@ class PictureSender:
             raise
         except ApiError as error:
             raise UnsentError(
-                result_of(picture, "failed", cause_of(error), error.message, cure=RERUN_CURE)
+                result_of(picture, "failed", cause_of(error), error.problem, cure=RERUN_CURE)
             ) from None
         if pet is None:
             raise UnsentError(result_of(picture, "failed", "gone", _PET_GONE))
@@ -360,8 +360,8 @@ class PictureSender:
 
         async def again(error: ApiError) -> None:
             self.stopper.check()
-            self.recorder.record_retry(number, error.message)
-            self.on_retry(number, error.message)
+            self.recorder.record_retry(number, error.problem)
+            self.on_retry(number, error.problem)
 
         sending = self.target.upload(
             picture.pet_id,
@@ -393,7 +393,7 @@ class PictureSender:
         try:
             now = await self._read_pet(entry)
         except ApiError as error:
-            why = f"uploaded; the photo's URL could not be read: {error.message}"
+            why = f"uploaded; the photo's URL could not be read: {error.problem}"
             return self._record_result(entry, "applied", "", why, sent=sent)
         urls = () if entry.before is None or now is None else added_urls(entry.before, now)
         return self._record_result(entry, "applied", "", "", after=now, urls=urls, sent=sent)
@@ -412,14 +412,14 @@ class PictureSender:
                     )
         except ApiError:
             return self._record_result(
-                entry, "unknown", cause_of(error), error.message, cure=RERUN_TO_CHECK_CURE
+                entry, "unknown", cause_of(error), error.problem, cure=RERUN_TO_CHECK_CURE
             )
         if not self.adds:
             return self._record_result(
-                entry, "unknown", cause_of(error), error.message, cure=_LOOK_CURE
+                entry, "unknown", cause_of(error), error.problem, cure=_LOOK_CURE
             )
         return self._record_result(
-            entry, "failed", cause_of(error), error.message, after=now, cure=RERUN_TO_CHECK_CURE
+            entry, "failed", cause_of(error), error.problem, after=now, cure=RERUN_TO_CHECK_CURE
         )
 
     async def _check_cancelled(self, entry: Entry) -> UploadedFile:
@@ -456,8 +456,8 @@ class PictureSender:
         if isinstance(error, NotFoundError):
             return result_of(self.items[number], "failed", "gone", _PET_GONE)
         cause = cause_of(error)
-        cure = RERUN_CURE if cause in HOLDING_CAUSES else error.hint
-        return result_of(self.items[number], "failed", cause, error.message, cure=cure)
+        cure = RERUN_CURE if cause in HOLDING_CAUSES else error.cure
+        return result_of(self.items[number], "failed", cause, error.problem, cure=cure)
 
     def _record_result(
         self,

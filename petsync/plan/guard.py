@@ -12,6 +12,7 @@ import msgspec
 
 from petsync._display import count
 from petsync._options import Option, reject_unknown
+from petsync._terms import in_python
 from petsync.errors import SettingsError
 from petsync.models import as_int64
 
@@ -351,8 +352,16 @@ class Refusal(msgspec.Struct, frozen=True):
         name, _, most = self.override.removeprefix("--").partition(" ")
         return f"{name.replace('-', '_')}={most or True}" if name else ""
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The problem and the cure, in a shell and in Python."""
         return f"{self.problem}: {self.cure}" if self.override else self.problem
+
+    def __str__(self) -> str:
+        return in_python(self.text)
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.limit!r}, {str(self)!r})"
 
 
 def raise_limits(refusals: Iterable[Refusal]) -> str:

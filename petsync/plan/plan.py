@@ -264,7 +264,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         if refusals:
             raise GuardError(
                 f"the guard refuses to write {self.source}: "
-                + "; ".join(sorted(map(str, refusals))),
+                + "; ".join(sorted(each.text for each in refusals)),
                 hint="Nothing was written. Check the changes to write; if they are correct, raise "
                 "the limits in the job's guard settings and run the job again.",
             )
@@ -1169,7 +1169,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             elif any(refusal.limit == "capacity" for refusal in refusals):
                 cure = CAPACITY_CURE
             raise GuardError(
-                "the guard refuses this plan: " + "; ".join(sorted(map(str, refusals))),
+                "the guard refuses this plan: " + "; ".join(sorted(each.text for each in refusals)),
                 hint=f"Nothing was sent. {cure}",
             )
 

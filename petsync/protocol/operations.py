@@ -545,8 +545,8 @@ _MAX_WAIT_S = 1e9
 _WITHOUT_ID = frozenset({"addPet", "findPetsByStatus", "findPetsByTags"})
 """The operations that do not need an existing pet: a 404 indicates a wrong base URL."""
 _HINTS = {
-    401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
-    "PETSYNC_TOKEN, --token-file.",
+    401: "Sign in: `petsync login`, in Python ps.widgets.login(store). Or give a token: "
+    "PETSYNC_TOKEN, or --token-file, in Python auth=ps.auth.bearer(token).",
     403: "The token may lack a scope that this operation needs: read:pets or write:pets.",
 }
 
@@ -582,7 +582,7 @@ def error_for(
     if isinstance(error, errors.RateLimitedError | errors.ServiceError):
         service_now = _parse_date(response.headers.get("date", "")) or now
         error.retry_after = retry_after(response.headers.get("retry-after", ""), service_now)
-        error.hint = _wait_hint(error.retry_after) or error.hint
+        error.cure = _wait_hint(error.retry_after) or error.cure
     return error
 
 

@@ -295,7 +295,7 @@ class RoundContext:
             return
         if isinstance(error, PetsyncError):
             cure = _SERVICE if isinstance(error, ApiError) else ""
-            self.ends(_status_of(error), error.message, error.hint or cure)
+            self.ends(_status_of(error), error.problem, error.cure or cure)
             if isinstance(error, SettingsError):
                 self.note(exit_code=SettingsError.exit_code)
             return
@@ -311,8 +311,8 @@ class RoundContext:
             self.is_ended = error.report.stopped.startswith("interrupted")
             # Until the disk has room, another round stops there too.
             status = "error" if error.report.stopped.startswith(_JOURNAL) else status
-        hint = f"The next round continues. {error.hint}".strip()
-        self.ends(status, error.message, hint)
+        hint = f"The next round continues. {error.cure}".strip()
+        self.ends(status, error.problem, hint)
 
     def note_plan(self, plan: Plan | None, inbound: Inbound | None) -> None:
         """Note the changes planned for the store and for the sheet."""

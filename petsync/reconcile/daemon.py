@@ -134,7 +134,7 @@ def tell(config: Configuration, name: str, error: Exception) -> None:
     """Send a notice about an error that no round reports, as if a round had failed."""
     facts = {"problem": type(error).__name__, "hint": "The log has details.", "exit_code": 1}
     if isinstance(error, PetsyncError):
-        facts = {"problem": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        facts = {"problem": error.problem, "hint": error.cure, "exit_code": error.exit_code}
     _notify(config, _round(name, status="error", **facts))
 
 

@@ -555,7 +555,7 @@ class _Execution:
                 self._note_open(self.comparison, report=error.report, is_before=True)
             raise
         except (PetsyncError, KeyboardInterrupt) as error:
-            why = error.message if isinstance(error, PetsyncError) else "the round was stopped"
+            why = error.problem if isinstance(error, PetsyncError) else "the round was stopped"
             self._note_open(
                 self.comparison, report=self.context.report, is_before=True, unwritten=why
             )
@@ -635,7 +635,7 @@ class _Execution:
             self.start = self.start.with_carried(result.carried)
             why = "; ".join(each.problem for each in result.stuck[:1])
         except SheetError as error:
-            why = error.message
+            why = error.problem
         if why:
             problem = f"ids of pets could not be written into the sheet: {why}"
             self.notes = (Difference(kind="note", problem=problem, hint=_UNNUMBERED),)

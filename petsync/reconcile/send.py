@@ -49,7 +49,7 @@ def deliver_by_apprise(address: Secret, event: Event, title: str, body: str, tim
     try:
         service = _service(address)
     except MissingExtraError as error:
-        return f"{error.message}: {error.hint}"
+        return f"{error.problem}: {error.cure}"
     if not service:
         return _UNKNOWN
     problems: list[str] = []

@@ -108,7 +108,7 @@ def with_claims(
         found = dict.fromkeys(missing_pets, "")
         problem = (
             "no pet is deleted as missing, because its row may be in a sheet that could not be "
-            f"read: {error.message}"
+            f"read: {error.problem}"
         )
     lost_notes = [Difference(kind="note", problem=problem)] if problem else []
     if restored:

@@ -163,7 +163,7 @@ class Source:
                 raise
             path = quote(str(self.path))
             cure = f"To create the sheet from the store's pets: `petsync export {path}`."
-            raise SheetError(error.message, hint=f"{error.hint} {cure}".strip()) from None
+            raise SheetError(error.problem, hint=f"{error.cure} {cure}".strip()) from None
         self._last_read.clear()
         if sheet.digest == version.digest:
             self._last_read[version] = sheet

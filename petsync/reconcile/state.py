@@ -519,7 +519,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         is_undone = past.run_id in find_undoing_runs(store.aio.history.runs(past.store))
     except PlanError as error:
         # A new plan sends the remaining changes.
-        _LOG.warning("run %s is not resumed: %s", run, error.message)
+        _LOG.warning("run %s is not resumed: %s", run, error.problem)
         return None
     is_stopped = note.is_own and past.state != "done" and not is_undone
     return StartedRun(past.run_id, is_stopped)
@@ -530,7 +530,7 @@ def report_of(run_id: str, store: Store) -> Report | None:
     try:
         return store.run(run_id)
     except PlanError as error:
-        _LOG.warning("run %s is no longer known: %s", run_id, error.message)
+        _LOG.warning("run %s is no longer known: %s", run_id, error.problem)
         return None
 
 
@@ -1615,7 +1615,7 @@ class Waiting:
         try:
             return load_plan(self.path)
         except PlanError as error:
-            _LOG.warning("%s; the waiting plan is ignored", error.message)
+            _LOG.warning("%s; the waiting plan is ignored", error.problem)
             return None
 
 
@@ -1675,7 +1675,7 @@ class SheetWaiting:
         try:
             return load_edits(path) if path.exists() else None
         except PlanError as error:
-            _LOG.warning("%s", error.message)
+            _LOG.warning("%s", error.problem)
             return None
 
     @property
@@ -1696,7 +1696,7 @@ class SheetWaiting:
         try:
             return load_edits(self.path).fingerprint
         except PlanError as error:
-            _LOG.warning("%s; it is created again", error.message)
+            _LOG.warning("%s; it is created again", error.problem)
             return ""
 
 

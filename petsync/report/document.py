@@ -369,7 +369,7 @@ def reword(part: object, change: Callable[[str], str]) -> Any:
 
 def error_alert(error: PetsyncError) -> Alert:
     """Return the error and its hint as an alert."""
-    return Alert(error.message, [error.hint] if error.hint else [])
+    return Alert(error.problem, [error.cure] if error.cure else [])
 
 
 def cell_text(cell: Cell) -> str:

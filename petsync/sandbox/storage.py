@@ -557,6 +557,6 @@ def _from_file(path: Path) -> list[Pet]:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
     except ResponseError as error:
         raise SettingsError(
-            f"{path} is not a list of pets: {error.message}",
+            f"{path} is not a list of pets: {error.problem}",
             hint='A seed file is JSON such as [{"name": "Rex", "photoUrls": []}].',
         ) from None

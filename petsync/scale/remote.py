@@ -148,9 +148,9 @@ def make_copies(executor: Executor | None) -> Iterator[Copies]:
         try:
             yield copies
         except PetsyncError as error:
-            error.message = copies.with_addresses(error.message)
-            error.hint = copies.with_addresses(error.hint)
-            error.args = (error.message,)
+            error.problem = copies.with_addresses(error.problem)
+            error.cure = copies.with_addresses(error.cure)
+            error.args = (error.problem,)
             raise
         finally:
             ended.set()

@@ -117,7 +117,7 @@ def find_exported(files: SheetFiles) -> PartFolder | Base | str | None:
         try:
             base = PartFolder.open(folder)
         except SheetError as error:
-            return error.message
+            return error.problem
         missing = [part.file for part in base.manifest.parts if not (folder / part.file).is_file()]
         return f"{folder} lacks {first_items(missing)}" if missing else base
     found = {path: find_base(Source(path, "text", b"")) for path in files.files}

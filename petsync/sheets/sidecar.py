@@ -115,7 +115,7 @@ def write_with_sidecar(
         write_atomically(path, data, follow=follow, like=like, error=SheetError)
     except SheetError as problem:
         # The file has not changed, so its sidecar stays valid.
-        _restore(sidecar, previous, f"{problem.message}, and")
+        _restore(sidecar, previous, f"{problem.problem}, and")
         raise
     new = None if lines is None else "".join(f"{line}\n" for line in lines).encode()
     _restore(sidecar, new, f"{path} was written, but")
@@ -170,7 +170,7 @@ def _restore(sidecar: Path, content: bytes | None, before: str) -> None:
         write_atomically(sidecar, content, follow=False, error=SheetError)
     except SheetError as error:
         raise SheetError(
-            f"{before} {error.message}",
-            hint=f"{error.hint} Then export again, and move your edits there: without this file, "
+            f"{before} {error.problem}",
+            hint=f"{error.cure} Then export again, and move your edits there: without this file, "
             "they cannot be distinguished from changes in the store.",
         ) from None

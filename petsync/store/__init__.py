@@ -202,8 +202,8 @@ def store_of(
     try:
         session = _session(settings, auth, profile, retry, sender)
     except SettingsError as error:
-        hint = as_written(error.hint, settings.expanded)
-        raise SettingsError(as_written(error.message, settings.expanded), hint=hint) from None
+        hint = as_written(error.cure, settings.expanded)
+        raise SettingsError(as_written(error.problem, settings.expanded), hint=hint) from None
     return Store(AsyncStore(session, settings))
 
 

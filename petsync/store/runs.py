@@ -509,8 +509,8 @@ class Outputs:
             )
         except PetsyncError as error:
             what = "the new ids were" if only_ids else "the outcome of each row was"
-            message = f"{what} not written into {sheet.source}: {error.message}"
-            raise SheetError(message, hint=error.hint) from error
+            message = f"{what} not written into {sheet.source}: {error.problem}"
+            raise SheetError(message, hint=error.cure) from error
         # The sheet is written: without this record, `intended` has the same digest.
         with suppress(PetsyncError):
             digest = _compute_digest(Path(sheet.source))
@@ -943,8 +943,8 @@ def _build_stopped_error(report: Report) -> InterruptedRunError:
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done:,} of {len(report.plan.changes):,} changes were applied. `petsync resume "
-        f"{report.run_id}`, or store.resume() in Python, sends the remaining changes, and "
-        "determines the outcome of requests that were under way.",
+        f"{report.run_id}` sends the remaining changes, and determines the outcome of requests "
+        "that were under way.",
     )
     error.report = report
     return error

@@ -406,7 +406,7 @@ class Photos:
                 try:
                     content = await self._store.aio.photo(url)
                 except PetsyncError as error:
-                    return _Source(f"cannot be shown: {error.message}")
+                    return _Source(f"cannot be shown: {error.problem}")
                 small = await asyncio.to_thread(thumbnail, content)
                 if not small:
                     return _Source("cannot be shown: it is not a complete picture")

@@ -272,7 +272,7 @@ class Form(ABC):
     sign_in_hint = ""
     """Where to sign in, if the page has a place for that."""
     terms: ClassVar[tuple[tuple[str, str], ...]] = (
-        (r": `petsync login`, or store\.begin_sign_in\([^)]*\)", ""),
+        (r": `petsync login`, in Python store\.begin_sign_in\([^)]*\)", ""),
         (r'plan with the whole store: --scope all \(in Python scope="all"\)', "plan a whole sheet"),
     )
     """Parts of messages that name commands, options and arguments, as regular expressions, and the
@@ -339,7 +339,7 @@ class Form(ABC):
     def fail(self, error: BaseException) -> None:
         """Show an error, and what to do."""
         if isinstance(error, PetsyncError):
-            message, hint = self.in_form(error.message), self.in_form(error.hint)
+            message, hint = self.in_form(error.problem), self.in_form(error.cure)
             if isinstance(error, AuthError) and error.status == 401:
                 self._refused, hint = message, self.sign_in_hint or hint
             self.notice.warn(message, hint)

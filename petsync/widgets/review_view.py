@@ -619,8 +619,8 @@ class LeftFiles:
         try:
             sheet = self._received or self.outputs.sheet(plan, self._statuses)
         except PetsyncError as error:
-            message = f"no results and no ids were written: {error.message}"
-            self.html = blocks_html(error_alert(PetsyncError(message, hint=error.hint)))
+            message = f"no results and no ids were written: {error.problem}"
+            self.html = blocks_html(error_alert(PetsyncError(message, hint=error.cure)))
             return
         if sheet is None:
             return
@@ -726,7 +726,7 @@ TERMS = (
     (r" with the output of the same command with -v", ""),
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
-    (r"`petsync check` and sheet.findings list them", "The form of the sheet lists them"),
+    (r"`petsync check` \(in Python sheet\.\w+\) lists them", "The form of the sheet lists them"),
     (r"raise the limit \(in Python [^)]*\) and plan again", "raise the limit"),
     (r" \(--max-failures, in Python max_failures\)", ""),
     (r'name it: --sheet NAME, in Python tab="NAME"', "choose it as the sheet's “Worksheet”"),

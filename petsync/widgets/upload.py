@@ -814,7 +814,7 @@ class UploadForm(Form):
     def _show_look_error(self, error: PetsyncError) -> None:
         self._is_looking = self._look_again = False
         for item in self.items:
-            item.mark_uninspected(error.message)
+            item.mark_uninspected(error.problem)
         self._draw()
         self.fail(error)
 

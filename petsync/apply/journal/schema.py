@@ -207,7 +207,7 @@ def build_unwritable_error(path: Path, why: str) -> PetsyncError:
 
 def copy_error(error: PetsyncError) -> PetsyncError:
     """Return a copy of the error without its traceback."""
-    return type(error)(error.message, hint=error.hint)
+    return type(error)(error.problem, hint=error.cure)
 
 
 def build_closed_error(path: Path) -> PetsyncError:

@@ -576,7 +576,7 @@ class AsyncPendingSignIn:
             self._check_state(callback)
             await self._complete(self._obtain_credentials(callback))
         except PetsyncError as error:
-            return "This did not work", f"{error.message}. {error.hint}"
+            return "This did not work", f"{error.problem}. {error.cure}"
         return _DONE
 
     def _check_not_over(self) -> None:

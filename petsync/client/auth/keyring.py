@@ -141,7 +141,7 @@ _LOCK = "sign-in.lock"
 _LOCK_TIMEOUT_S = 90.0
 _LOCK_INTERVAL_S = 0.05
 _FORMAT = 1
-_AGAIN = "Sign in again: `petsync login`, or store.begin_sign_in(keep='keyring')."
+_AGAIN = "Sign in again: `petsync login`, in Python store.begin_sign_in(keep='keyring')."
 Renew = Callable[[Credentials], Awaitable[Credentials]]
 
 
@@ -166,7 +166,7 @@ class CredentialStore:
                 return None
             found = self._read(name)
         except SettingsError as error:
-            return _build_empty(f"the sign-in in the keyring cannot be used: {error.message}")
+            return _build_empty(f"the sign-in in the keyring cannot be used: {error.problem}")
         return found or _build_empty("the keyring no longer contains the stored sign-in")
 
     def has_entry(self) -> bool:
@@ -245,7 +245,7 @@ class CredentialStore:
         except SettingsError as error:
             await self._abandon_entry(name)
             problem = (
-                f"the renewed sign-in could not be stored ({error.message}); it ends when petsync "
+                f"the renewed sign-in could not be stored ({error.problem}); it ends when petsync "
                 "exits"
             )
             return replace(new, grant=new.grant.keep("memory"), problem=problem)

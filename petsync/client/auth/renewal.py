@@ -135,8 +135,8 @@ class CurrentCredentials:
             new = await renewal()
             failure = _Failure(f"{what} returned the same token")
         except PetsyncError as error:
-            message = before.mask(error.message)
-            failure = _Failure(f"{what} failed: {message}", error.hint or _RENEW_HINT)
+            message = before.mask(error.problem)
+            failure = _Failure(f"{what} failed: {message}", error.cure or _RENEW_HINT)
             after = before.with_failed_renewal(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
             # The message may contain a secret that petsync does not know.
@@ -165,7 +165,7 @@ class CurrentCredentials:
 
 def build_still_refused_error(refused: AuthError) -> AuthError:
     """Return the error for a request that is refused although the token was just renewed."""
-    return _extend_error(refused, "the token was just renewed", refused.hint)
+    return _extend_error(refused, "the token was just renewed", refused.cure)
 
 
 async def _call_renew(renew: Renew, current: Credentials) -> Credentials:
@@ -176,7 +176,7 @@ async def _call_renew(renew: Renew, current: Credentials) -> Credentials:
 
 def _extend_error(refused: AuthError, why: str, hint: str) -> AuthError:
     return AuthError(
-        f"{refused.message}; {why}",
+        f"{refused.problem}; {why}",
         operation=refused.operation,
         pet_id=refused.pet_id,
         status=refused.status,

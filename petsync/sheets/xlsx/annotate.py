@@ -89,7 +89,7 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
         raise SheetError(
             f"{source.path}: line {records[-1].number:,} is beyond the last row of a worksheet "
             f"({MAX_ROWS:,})",
-            hint="Split the file. petsync check lists all findings of the whole file.",
+            hint="Split the file. `petsync check` lists all findings of the whole file.",
         )
     rows = [(each.number, _texts(each, source)) for each in records]
     with bulk_workbook() as bulk:
@@ -133,7 +133,7 @@ def _texts(line: Line, source: Source) -> list[str]:
         raise SheetError(
             f"{source.path}: line {line.number} has a cell of more than the {MAX_CELL:,} "
             "characters that a workbook's cell can have",
-            hint="Shorten it. petsync check lists all findings of the whole file.",
+            hint="Shorten it. `petsync check` lists all findings of the whole file.",
         )
     return texts
 

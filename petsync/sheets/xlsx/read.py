@@ -215,7 +215,7 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, block: int) -> Grid:
         if at is None:
             numbers = range(head.top + 1, head.top + 1 + len(head.rows))
             error = mapper.unusable_error(head.rows, f", sheet {tab.name!r}", numbers=numbers)
-            raise _NoHeaderError(error.message, hint=error.hint)
+            raise _NoHeaderError(error.problem, hint=error.cure)
         header_row = head.top + 1 + at
         below = _columns_below(header_row, head.blocks)
     first_column = min([head.left, *below])
