@@ -25,6 +25,7 @@ _ARGUMENT = rf"(?:`[^`]+`|{_NAME}(?:{_CALL})?(?:={_VALUE})?(?:, {_NAME}={_VALUE}
 _SHELL = (
     (rf"({_OPTION})(?: \(in Python[,:]? {_ARGUMENT}\)|, in Python {_ARGUMENT},?)", r"\1"),
     (rf" \(in Python[,:]? {_ARGUMENT}\)|; in Python {_ARGUMENT}(?=\.)", ""),
+    (r", or pass it in Python:(\n--column [^\n]*)\nmapping=[^\n]*", r":\1"),
 )
 _PYTHON = (
     (
@@ -33,6 +34,7 @@ _PYTHON = (
     ),
     (rf"\(in Python[,:]? ({_ARGUMENT})\)", r"(\1)"),
     (rf"(?<=: )[^:;]*; in Python ({_ARGUMENT})(?=\.)", r"\1"),
+    (r"add it to the command, or (pass it) in Python:\n--column [^\n]*\n", r"\1:\n"),
     (r"--max-(add|update|delete)(?= \S+(?: %)? allows)", r"max_\1"),
 )
 

@@ -93,6 +93,9 @@ class PetsyncError(Exception):
     def __str__(self) -> str:
         return in_python(self.text)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.message!r})"
+
 
 class ApiError(PetsyncError):
     """One request failed.

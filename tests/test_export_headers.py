@@ -91,7 +91,7 @@ def test_a_header_that_was_renamed_is_a_finding(
         assert text in f"{finding.problem} {finding.suggestion}"
     with pytest.raises(GuardError, match=f"Pets!.1: The column '{header}' is not used") as caught:
         store.plan(path)
-    assert f"--column {header}={column}, " in caught.value.hint
+    assert f"--column {header}={column}, " in caught.value.cure
     assert store.plan(store.read(path, mapping={header: column})).in_sync
     path = edited(
         store,

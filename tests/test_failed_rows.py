@@ -425,7 +425,7 @@ def test_what_cannot_become_a_workbook_says_why(shop):
     _replace_text(path, "solld", "sold")
     with pytest.raises(PlanError, match="was changed since run") as refused:
         shop.store.failed_rows(report.run_id, shop.folder / "failed.xlsx")
-    command = in_shell(refused.value.hint).split("`")[1]
+    command = in_shell(refused.value.cure).split("`")[1]
     assert shlex.split(command) == ["petsync", "plan", str(path), "--sheet", "Pets"]
     plan = eval(str(refused.value).split("`")[1], {"store": shop.store})
     assert (plan.source, plan.tab, plan.in_sync) == (str(path), "Pets", False)

@@ -263,7 +263,7 @@ def test_a_plan_is_used_once(journal: Journal) -> None:
         await closed(begin_run(journal, "20261121-one", plan))
         with pytest.raises(StalePlanError, match="in run 20261121-one") as caught:
             begin_run(journal, "20261121-two", plan)
-        assert "petsync resume 20261121-one" in caught.value.hint
+        assert '`store.resume("20261121-one")`' in caught.value.hint
 
     asyncio.run(work())
     assert journal.find_run_of_plan(plan.fingerprint) == "20261121-one"
@@ -293,7 +293,7 @@ def test_an_unreadable_plan_of_an_undo_is_made_again_by_an_undo(journal: Journal
         await closed(begin_run(journal, "second", kind="undo", undoes="first"))
 
     asyncio.run(work())
-    for run, advice in (("first", "from the sheet"), ("second", "`petsync undo first` again")):
+    for run, advice in (("first", "from the sheet"), ("second", '`store.undo("first")` again')):
         with pytest.raises(PlanError, match="cannot read") as caught:
             journal.plan(run)
         assert advice in str(caught.value.hint)

@@ -122,7 +122,7 @@ def test_another_programs_database_is_left_as_it_is(state: Path, create: bool, w
     before = files(state)
     with pytest.raises(PetsyncError, match="another program's database") as caught:
         Journal.open(state, create=create)
-    assert "--state" in caught.value.hint
+    assert "--state" in caught.value.cure
     assert files(state) == before
 
 
@@ -334,7 +334,7 @@ def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path, what: str) -
         (state / "journal.db").mkdir(parents=True)
     with pytest.raises(PetsyncError, match=r"the journal .* cannot be written") as caught:
         Journal.open(state, create=True)
-    assert "--state" in caught.value.hint
+    assert "--state" in caught.value.cure
 
 
 def test_a_journal_that_a_killed_process_left_opens(state: Path) -> None:

@@ -209,7 +209,7 @@ def test_long_lists_are_cut_and_folded() -> None:
 
 def test_notes_are_folded_and_counted() -> None:
     """The notes of a plan are folded; their title has their number. The changes are open."""
-    html = plan_html(replace(large_plan(5), notes=("Look twice.", "And again.")))
+    html = plan_html(replace(large_plan(5), raw_notes=("Look twice.", "And again.")))
     assert re.findall(r"<details( open)?>\s*<summary>(.*?)</summary>", html) == [
         (" open", "Change 5 pets"),
         ("", "2 notes"),
@@ -436,7 +436,7 @@ def test_photos_in_another_order_are_listed() -> None:
         ({"undoes": "r-1"}, "workbook: <code>petsync undo r-1 -o plan.xlsx</code>."),
         ({"undoes": "r\u202e1"}, "<code>petsync undo r[U+202E]1 -o plan.xlsx</code>."),
         (
-            {"notes": (released_note("shop", "too many"),)},
+            {"raw_notes": (released_note("shop", "too many"),)},
             "or use <code>petsync apply</code> with <code>--limit 0</code> on",
         ),
     ],

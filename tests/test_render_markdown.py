@@ -222,7 +222,7 @@ def big_plan(size: int, name: str) -> Plan:
         changes=some.changes * size,
         conflicts=some.conflicts * size,
         blocked=some.blocked * size,
-        notes=some.notes * size,
+        raw_notes=some.raw_notes * size,
         verdict=Verdict((Refusal("delete", name, name),) * size),
         coverage=Coverage((name,) * size, some.coverage.failed * size),
     )

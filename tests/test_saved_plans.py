@@ -230,7 +230,7 @@ class TestTampering:
             {"conflicts": ()},
             {"blocked": ()},
             {"created": "2026-11-21T00:00:00+00:00"},
-            {"notes": ("another",)},
+            {"raw_notes": ("another",)},
             {"rows": 99},
             {"guard": replace(NO_LIMITS, allow_empty=False)},
         ],

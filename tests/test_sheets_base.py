@@ -444,7 +444,7 @@ def test_a_renamed_worksheet_is_read_where_it_is_certain(tmp_path):
     ):
         with pytest.raises(SheetError, match=r"'Pets', .* no longer exists") as caught:
             read_sheet(a_book(path, change))
-        assert all(name in caught.value.hint for name in (*names, "--sheet", "tab="))
+        assert all(name in caught.value.cure for name in (*names, "--sheet", "tab="))
 
 
 def test_a_hidden_worksheet_of_pets_is_not_replaced_by_another(tmp_path):

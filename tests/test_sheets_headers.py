@@ -10,6 +10,7 @@ import pytest
 from effort import growth
 from sheetmaking import csv_of, list_findings, sheet_of
 
+from petsync._terms import in_shell
 from petsync.errors import SheetError
 from petsync.sheets import sheet_from_frame
 from petsync.table.sheet import Sheet
@@ -153,7 +154,7 @@ def test_an_unknown_header_row_gets_options_that_read_the_sheet(tmp_path: Path) 
     )
     with pytest.raises(SheetError) as caught:
         csv_of(tmp_path, text)
-    _, options, argument, *_ = caught.value.hint.splitlines()[-4:]
+    _, options, argument, *_ = caught.value.cure.splitlines()[-4:]
     assert options == (
         "--column Nummer=id --column Rufname=name --column Lage=status "
         "--column 'Bild Adresse=photo_urls'"
@@ -180,7 +181,7 @@ def test_a_mapping_is_proposed_only_where_it_is_clear(
     """A column that may mean several things, or that another one already is, is not proposed."""
     with pytest.raises(SheetError) as caught:
         csv_of(tmp_path, text)
-    assert [line for line in caught.value.hint.splitlines() if line.startswith("--")] == (
+    assert [line for line in caught.value.cure.splitlines() if line.startswith("--")] == (
         [options] if options else []
     )
 
@@ -192,7 +193,10 @@ def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_pa
     ) as caught:
         csv_of(tmp_path, "Our pets\n\nNmae,Staus,Preis\nBello,sold,3\n")
     assert "line 3 has 'Nmae', 'Staus', 'Preis'" in caught.value.message
-    assert "\n--column Nmae=name --column Staus=status\n" in caught.value.hint
+    options, argument = "--column Nmae=name --column Staus=status", "mapping={'Nmae': 'name', "
+    assert f":\n{options}\nOtherwise" in in_shell(caught.value.cure)
+    assert f"says, pass it:\n{argument}" in caught.value.hint
+    assert "--column" not in caught.value.hint
     with pytest.raises(SheetError, match="row 2 has 'a', 'b'"):
         sheet_of(tmp_path, [[], ["a", "b"], [1, 2]])
     with pytest.raises(SheetError, match="row 6 has 'Naame', 'b'"):

@@ -166,7 +166,7 @@ def test_what_is_no_sheet_is_named_with_the_way_to_one(tmp_path, case):
     with pytest.raises(SheetError, match=what) as caught:
         read_sheet(path)
     assert caught.value.message.startswith(f"{path}: ")
-    assert way in caught.value.hint
+    assert way in caught.value.cure
 
 
 def test_a_workbook_that_holds_other_documents_is_a_workbook(tmp_path):

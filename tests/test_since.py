@@ -181,7 +181,7 @@ def test_a_base_that_cannot_be_used_stops_the_plan_by_default(sheet: Any) -> Non
     """A base that cannot be used stops the plan; only two_way=True compares without a base."""
     with pytest.raises(PlanError, match=r"test\.xlsx") as caught:
         plan_of(PETS, sheet)
-    assert "--two-way" in caught.value.hint
+    assert "--two-way" in caught.value.cure
     assert plan_of(PETS, sheet, two_way=True).in_sync
 
 

@@ -319,7 +319,7 @@ def test_the_guard_judges_an_undo() -> None:
     )
     with pytest.raises(GuardError, match=r"30 deletes are more than max_delete 10 %") as caught:
         plan.require_ok()
-    assert "--max-delete 30" in caught.value.message
+    assert "max_delete=30" in caught.value.message
     assert "sheet" not in str(caught.value)
     raised = msgspec.structs.replace(plan, guard=Guard(max_delete=Limit(30, is_share=False)))
     raised.with_verdict().require_ok()

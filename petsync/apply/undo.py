@@ -261,7 +261,7 @@ def build_undo_plan(
         rows=len(decisions),
         pets=pets,
         capacity=capacity,
-        notes=tuple(_iter_notes(past, effects, changes)),
+        raw_notes=tuple(_iter_notes(past, effects, changes)),
         coverage=coverage,
         sentinels=tuple(sentinels),
     )

@@ -2075,7 +2075,7 @@ def _build_plan(
         rows=len(sheet.rows) + len(sheet.blocked) + sheet.agreeing,
         pets=len(snapshot),
         capacity=profile.capacity,
-        notes=(
+        raw_notes=(
             *_note_missing_base(sheet, options, changes),
             *_note_unknown_fields(sheet),
             *_note_lost_columns(sheet, base, edited.values()),

@@ -12,6 +12,7 @@ import msgspec
 import pandas as pd
 
 from petsync._display import Where, as_file, as_html, as_text, count, from_file
+from petsync._terms import in_python
 from petsync.errors import GuardError, PlanError
 from petsync.models import Category, Pet
 from petsync.plan.change import (
@@ -1050,8 +1051,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The number of pets in the store; the least possible number if `coverage.ids` is set."""
     capacity: int | None = None
     """The number of pets above which an add removes the oldest pet, None if no limit is known."""
-    notes: tuple[str, ...] = ()
-    """The notes for the user."""
+    raw_notes: tuple[str, ...] = msgspec.field(default=(), name="notes")
+    """The notes for every front end, with options of commands and arguments of Python."""
     coverage: Coverage = Coverage()
     """The queries of the snapshot, and those that failed."""
     uncovered: tuple[str, ...] = ()
@@ -1251,7 +1252,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             query=query,
             numbers=numbers,
         )
-        notes = [*self.notes, *unknown_ids(self.changes, ids)]
+        notes = [*self.raw_notes, *unknown_ids(self.changes, ids)]
         if not self.verdict.ok:
             notes.append(_OF_REFUSED)
         conflicts = conflicts_of(changes, self.conflicts)
@@ -1262,7 +1263,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             changes=changes,
             conflicts=conflicts,
             left_out=left_out,
-            notes=tuple(dict.fromkeys(notes)),
+            raw_notes=tuple(dict.fromkeys(notes)),
         )
         return part.with_verdict()
 
@@ -1277,12 +1278,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not choices:
             return self
-        resolution = resolve_clashes(self.changes, self.conflicts, self.notes, choices, self._cell)
+        resolution = resolve_clashes(
+            self.changes, self.conflicts, self.raw_notes, choices, self._cell
+        )
         new = msgspec.structs.replace(
             self,
             changes=resolution.changes,
             conflicts=resolution.conflicts,
-            notes=resolution.notes,
+            raw_notes=resolution.notes,
             options=self.options.with_winner(resolution.winner),
         )
         return new.with_verdict()
@@ -1291,6 +1294,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan with another guard and its verdict. The sentinels stay the same."""
         with_sentinels = msgspec.structs.replace(guard, sentinels=self.guard.sentinels)
         return msgspec.structs.replace(self, guard=with_sentinels).with_verdict()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes for the user, with the arguments and calls of Python."""
+        return tuple(map(in_python, self.raw_notes))
 
     def to_frame(self, *, with_held: bool = False) -> pd.DataFrame:
         """Return the changes as a frame with one row per changed field, and one per delete.
@@ -1313,7 +1321,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Yield the rows of `to_frame` for what the plan does not send."""
         for each in self.conflicts:
             pet = each.source, "", each.pet_id, each.name
-            message = f"{each.subject} {each.problem}. {each.suggestion}"
+            message = in_python(f"{each.subject} {each.problem}. {each.suggestion}")
             if not each.clashes:
                 yield *pet, "", "", "", "conflict", message
             for clash in each.clashes if each.winner == "store" else ():

@@ -244,7 +244,7 @@ def _with_overwrites(decided: Decided, overwrites: Sequence[Overwrite]) -> Decid
     notes = [each.note() for each in overwrites]
     texts = [f"pet {each.pet_id} ({each.address}): {each.problem}" for each in notes]
     note = f"Changes in the store are written over: {first_items(texts)}."
-    plan = msgspec.structs.replace(decided.plan, notes=(*decided.plan.notes, note))
+    plan = msgspec.structs.replace(decided.plan, raw_notes=(*decided.plan.raw_notes, note))
     return replace(decided, plan=plan)
 
 

@@ -1606,7 +1606,7 @@ class Waiting:
         refusals = plan.verdict.refusals
         counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
         note = released_note(self.job, describe_limits(refusals))
-        noted = msgspec.structs.replace(plan, notes=(note, *plan.notes))
+        noted = msgspec.structs.replace(plan, raw_notes=(note, *plan.raw_notes))
         return noted.with_guard(with_raised_limits(plan.guard, refusals, counts))
 
     def _load_plan(self) -> Plan | None:

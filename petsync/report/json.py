@@ -219,7 +219,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "rows": plan.rows,
         "pets": plan.pets,
         "refusals": [describe_limits([refusal]) for refusal in plan.verdict.refusals],
-        "notes": plan.notes,
+        "notes": plan.raw_notes,
         "changes": tuple(plan.changes),
     }
 

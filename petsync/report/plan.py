@@ -314,7 +314,7 @@ def plan_alerts(plan: Plan, limit: int | None) -> Iterator[Alert | Note]:
     if not plan.verdict.ok:
         refusals = list(map(words.describe_refusal, plan.verdict.refusals))
         yield Alert(words.PLAN_REFUSED, refusals, is_refusal=True)
-    elif release := release_of(plan.notes):
+    elif release := release_of(plan.raw_notes):
         yield Alert(RELEASED, [release])
     elif plan.changes:
         yield Note(words.LIMITS_KEPT, "quiet")

@@ -827,7 +827,7 @@ def origin(plan: Plan) -> tuple[str, str]:
 
 def where_to_see_all(plan: Plan) -> str:
     """Return a sentence on how to see the rows that are left out when a plan is shown."""
-    if release_of(plan.notes):
+    if release_of(plan.raw_notes):
         return _WHERE_TO_SEE_WAITING
     if plan.undoes:
         return _WHERE_TO_SEE_UNDO.replace("RUN", plan.undoes)

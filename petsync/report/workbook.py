@@ -294,7 +294,7 @@ def plan_workbook(plan: Plan, path: Path) -> None:
             Tab("Changes", {**changes, "Where": 16}, _change_rows(plan), _COLOURS, "ABCG"),
             Tab("Conflicts", conflicts, _conflict_rows(plan), repeated_columns="ABC"),
             Tab("Needs fixing", {**blocked, "Problem": 90}, _blocked_rows(plan)),
-            Tab("Notes", {"Note": 120}, ([note] for note in plan.notes)),
+            Tab("Notes", {"Note": 120}, ([note] for note in plan.raw_notes)),
         ],
         like=plan.source,
     )

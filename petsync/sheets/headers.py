@@ -338,8 +338,8 @@ def _mapping_hint(mapping: Mapping[str, str]) -> str:
     pairs = (quote(f"{header}={column}") for header, column in mapping.items())
     options = " ".join(f"--column {pair}" for pair in pairs)
     return (
-        "If the columns contain what these options say, add them to the command, or the argument "
-        f"in Python:\n{options}\nmapping={mapping!r}\n"
+        "If the columns contain what this says, add it to the command, or pass it in Python:"
+        f"\n{options}\nmapping={mapping!r}\n"
         f"Otherwise map each header to one of {columns}, or rename it."
     )
 

@@ -163,7 +163,7 @@ def _strip_addresses(plan: Plan) -> Plan:
     return msgspec.structs.replace(
         plan,
         places={},
-        notes=tuple(note for note in plan.notes if _OTHERS_NOTE not in note),
+        raw_notes=tuple(note for note in plan.raw_notes if _OTHERS_NOTE not in note),
         changes=tuple(map(replace_source, plan.changes)),
         conflicts=tuple(
             replace_source(

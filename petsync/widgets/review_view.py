@@ -772,8 +772,8 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
         blocks.append(Alert(words.UNANSWERED_TITLE, lines))
     if plan.uncovered:
         blocks.append(Alert(words.UNCOVERED_TITLE, plan.uncovered))
-    if plan.notes:
-        notes = [of_note(_in_plan(note, run)) for note in plan.notes]
+    if plan.raw_notes:
+        notes = [of_note(_in_plan(note, run)) for note in plan.raw_notes]
         title = f"For your attention: {words.count(len(notes), 'note')}"
         records = Records(notes, NOTE_KINDS)
         blocks.append(Details(title, [records], is_open=len(notes) <= _NAMED))

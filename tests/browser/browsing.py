@@ -116,7 +116,7 @@ def everything() -> Plan:
         MISSING,
         conflicts=(CONFLICT, CLASHING, replace(CLASHING, winner="sheet")),
         blocked=(BLOCKED,),
-        notes=("Pet 100 (Tom) would be deleted. See `petsync check`.",),
+        raw_notes=("Pet 100 (Tom) would be deleted. See `petsync check`.",),
         verdict=Verdict((OVER, sentinel)),
         coverage=Coverage(("available",), (SILENT,)),
         left_out=3,

@@ -127,7 +127,7 @@ def small_plan() -> Plan:
         unchanged=870,
         ignored=3,
         rows=878,
-        notes=("Pet 100 (Tom) would be deleted. Look twice.",),
+        raw_notes=("Pet 100 (Tom) would be deleted. Look twice.",),
         verdict=Verdict((OVER,)),
     )
 
@@ -163,7 +163,7 @@ def hostile_plan(name: str) -> Plan:
         ),
         coverage=Coverage((name,), (FailedLookup(name, name),)),
         blocked=(replace(BLOCKED, source=name, problem=name),),
-        notes=(name,),
+        raw_notes=(name,),
         verdict=Verdict((Refusal("delete", name, name),)),
     )
 

@@ -123,7 +123,7 @@ def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator
 
 
 def _advice(plan: Plan) -> str:
-    if release_of(plan.notes):
+    if release_of(plan.raw_notes):
         return (
             "open the report of the round, or use `petsync apply` with `--limit 0` on the same "
             "file."
@@ -162,7 +162,7 @@ def _notes(plan: Plan) -> Sequence[str]:
     """Return the plan's notes, without the note about a release and the warnings, which
     `plan_alerts` shows.
     """
-    notes = plan.notes[1:] if plan.verdict.ok and release_of(plan.notes) else plan.notes
+    notes = plan.raw_notes[1:] if plan.verdict.ok and release_of(plan.raw_notes) else plan.raw_notes
     if not plan.warnings:
         return notes
     return tuple(note for note in notes if note not in plan.warnings)
