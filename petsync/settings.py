@@ -292,7 +292,7 @@ def checked_encoding(name: str) -> str:
     try:
         found = codecs.lookup(name).name
         "a".encode(found)
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, TypeError):
         found = ""
     if not found or found in _NO_FILES:
         raise SettingsError(

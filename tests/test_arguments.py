@@ -404,3 +404,61 @@ def test_an_operation_sends_texts_as_they_are(call: Callable[[Any], object], say
         with pytest.raises(ps.errors.InvalidInputError, match=says):
             call(store.api)
         assert box.requests.total() == 0
+
+
+_PATH = Path("pets.csv")
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda store: ps.save_plan(ONE, "plan.json"), "a DataFrame is not a plan"),
+        (lambda store: ps.save_plan(store.plan(ONE), 5), "an int is not a path"),
+        (lambda store: ps.load_plan(ONE), "a DataFrame is not a path"),
+        (lambda store: store.settle(5), "5 is not the id of a run"),
+        (lambda store: store.check(ONE), "a DataFrame is not a plan"),
+        (lambda store: store.snapshot(statuses=5), "takes strings, not int"),
+        (lambda store: store.snapshot_to(5), "an int is not a path"),
+        (lambda store: store.export_to("out", partitions="x"), "partitions='x' is not a number"),
+        (lambda store: store.plan(ONE, match_on=5), "match_on is 5; it must be a list"),
+        (lambda store: store.plan(ONE, allow_empty="no"), "allow_empty is 'no'; it must be True"),
+        (
+            lambda store: store.apply(store.plan(ONE), verify="no"),
+            "verify is 'no'; it must be True",
+        ),
+        (lambda store: ps.read_sheet(_PATH, mapping=["id"]), "it must be a mapping of texts"),
+        (lambda store: ps.read_sheet(_PATH, mapping={"id": 5}), "it must be a mapping of texts"),
+        (lambda store: ps.read_sheet(_PATH, corrections=["x"]), "it must be a mapping of texts"),
+        (lambda store: ps.read_sheet(_PATH, encoding=5), "there is no text encoding 5"),
+        (lambda store: ps.frame_from_pets(None), "a NoneType is not a list of pets"),
+        (lambda store: ps.frame_from_pets(Pet()), "a Pet is not a list of pets"),
+        (lambda store: ps.frame_from_pets([{"id": 1}]), "a list is not a list of pets"),
+        (lambda store: ps.frame_from_pets(ONE), "a DataFrame is not a list of pets"),
+        (lambda store: ps.write_sheet([1], "a.csv"), "a list is not a table"),
+        (lambda store: ps.write_sheet(ONE, 5), "an int is not a path"),
+        (lambda store: ps.rehearse(ONE, store), "a DataFrame is not a Store"),
+        (lambda store: ps.connect(5), "the address is 5, not a text"),
+        (lambda store: ps.connect(store.url, retry=5), "retry is 5; it must be RetryPolicy"),
+        (lambda store: ps.connect(store.url, profile=5), "profile is 5; it must be str or Serv"),
+    ],
+)
+def test_a_wrong_argument_is_named(
+    call: Callable[[Any], object], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value of another type is an error of petsync that names it, and writes nothing."""
+    monkeypatch.chdir(tmp_path)
+    _PATH.write_text("id,name\n1,Max\n", "utf-8")
+    with (
+        ps.demo(state=tmp_path / "state") as store,
+        pytest.raises(ps.errors.PetsyncError, match=re.escape(says)),
+    ):
+        call(store)
+    assert {each.name for each in tmp_path.iterdir() if each.is_file()} == {"pets.csv"}
+
+
+def test_one_status_is_not_its_letters(tmp_path: Path) -> None:
+    """A text as `statuses` or `known_statuses` is one status."""
+    (tmp_path / "pets.csv").write_text("id,name,status\n1,Max,adopted\n", "utf-8")
+    for name in ("statuses", "known_statuses"):
+        options: dict[str, Any] = {name: "adopted"}
+        assert ps.read_sheet(tmp_path / "pets.csv", **options).problems == ()

@@ -189,6 +189,8 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.verify, bool):
+            raise SettingsError(f"verify is {self.verify!r}; it must be True or False")
         if self.recheck not in ("each", "bulk", "none"):
             raise SettingsError(f"recheck is {self.recheck!r}; it must be 'each' or 'bulk'")
         limit = self.max_failures

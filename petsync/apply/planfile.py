@@ -11,13 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
+from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from petsync._display import type_name
 from petsync._files import landing, write_atomically
 from petsync.errors import PlanError
+from petsync.plan.arguments import checked_plan
 from petsync.plan.change import Blocked, Change, Conflict, LongChanges
 from petsync.plan.plan import Plan, build_changed_error, decode_saved_plan, decode_store
 
@@ -57,9 +60,10 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     """Write the plan to a file that only its owner can read, and return the path: as Parquet if the
     path ends with `.parquet`, else as JSON.
 
-    Raises PlanError if the path ends as a document for people does, or the file cannot be written.
+    Raises PlanError if the path ends as a document for people does, the file cannot be written, or
+    an argument has another type.
     """
-    target = Path(path)
+    plan, target = checked_plan(plan), _as_path(path)
     if target.suffix.casefold() in _DOCUMENTS:
         raise PlanError(
             f"{target}: a plan that can be applied is saved as .json or .parquet",
@@ -81,7 +85,7 @@ def load_plan(path: str | Path) -> Plan:
     Raises PlanError if the file cannot be read, was edited, or has no plan in the format of this
     version of petsync.
     """
-    source = Path(path)
+    source = _as_path(path)
     try:
         if source.exists():
             landing(source)
@@ -93,6 +97,14 @@ def load_plan(path: str | Path) -> Plan:
             f"{source} cannot be read: {error.strerror or error}",
             hint="Make a plan with `petsync plan SHEET -o PLAN.json`.",
         ) from None
+
+
+def _as_path(path: object) -> Path:
+    if not isinstance(path, str | PathLike):
+        raise PlanError(
+            f"{type_name(path)} is not a path", hint='Pass a file name, such as "plan.json".'
+        )
+    return Path(path)
 
 
 def read_store(path: Path) -> str:

@@ -33,6 +33,9 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
     or fragment, or if `with_secret` is true and it is a plain http URL whose host is neither
     loopback nor in `allow_http`.
     """
+    given: object = url
+    if not isinstance(given, str):
+        raise SettingsError(f"the address is {given!r}, not a text", hint=_EXAMPLE)
     try:
         parts = urlsplit(url.strip())
         host, _ = parts.hostname or "", parts.port

@@ -133,6 +133,11 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
             if type(value := getattr(self, flag)) is not bool:
                 raise SettingsError(f"{flag} is {value!r}; it must be True or False")
         given: Any = self.match_on
+        if not isinstance(given, Iterable):
+            raise SettingsError(
+                f"match_on is {given!r}; it must be a list of columns",
+                hint='For example match_on=["name"].',
+            )
         names = (given,) if isinstance(given, str) else tuple(given)
         for name in names:
             if name not in MATCHABLE:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 import pandas as pd
 
+from petsync._display import type_name
 from petsync._extras import needs_extra
 from petsync._files import is_in_parts
 from petsync._options import reject_unknown, show_keywords
@@ -380,6 +381,12 @@ def rehearse(
     the rehearsal was stopped.
     """
     reject_unknown(options, "rehearse", PlanKeywords)
+    given_store: object = store
+    if not isinstance(given_store, Store):
+        raise SettingsError(
+            f"{type_name(given_store)} is not a Store",
+            hint="Give the store first: ps.rehearse(store, plan).",
+        )
     ApplyOptions(concurrency=concurrency)
     broken = specification(faults, seed)
     path = None if keep is None else must_be_new(Path(keep))

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from numbers import Integral
 from pathlib import Path
 
 import msgspec
@@ -50,9 +51,10 @@ async def snapshot_to(
     the folder is not empty or cannot be written or, with `is_whole`, if a query failed; and
     SettingsError for an unusable number of parts.
     """
-    if not 1 <= parts <= MAX_PARTS:
+    number: object = parts
+    if not isinstance(number, Integral) or not 1 <= parts <= MAX_PARTS:
         raise SettingsError(
-            f"partitions={parts} is not a number from 1 to {MAX_PARTS:,}",
+            f"partitions={parts!r} is not a number from 1 to {MAX_PARTS:,}",
             hint="A part of 100,000 to 500,000 pets is a good size.",
         )
     await asyncio.to_thread(_prepare, folder)

@@ -160,6 +160,15 @@ def connect(
     close it. Raises SettingsError if no service is given or a setting is invalid.
     """
     url, auth = hide_userinfo(url), hide_other(auth)
+    kinds: dict[str, tuple[object, tuple[type, ...]]] = {
+        "profile": (profile, (str, ServiceProfile)),
+        "retry": (retry, (RetryPolicy,)),
+    }
+    for name, (value, types) in kinds.items():
+        if value is not None and not isinstance(value, types):
+            raise SettingsError(
+                f"{name} is {value!r}; it must be {' or '.join(each.__name__ for each in types)}"
+            )
     environ = HiddenEnvironment(os.environ if environ is None else environ)
     arguments = {
         "url": url,

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
@@ -243,7 +244,7 @@ class AsyncStore:
         Sends only GET requests; a new plan can make the remaining changes. Returns the report of
         the whole run. Raises the same errors as `resume`.
         """
-        past, plan = self.to_resume(run_id)
+        past, plan = self.to_resume(arguments.run_name(run_id))
         return await self._runs.resume(past, plan, {}, None, gives_up=True)
 
     def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[PastRun, Plan]:
@@ -329,7 +330,7 @@ class AsyncStore:
         """Raise PlanError if the plan is for another store, or StalePlanError if a run of it has
         started. `apply` makes the same check.
         """
-        if plan.store != self._session.base_url:
+        if arguments.checked_plan(plan).store != self._session.base_url:
             raise PlanError(
                 f"the plan is for {plan.store}, and this store is {self._session.base_url}",
                 hint="Apply it there, or make a plan for this store.",
@@ -488,6 +489,10 @@ async def _write_to(
     folder: str | Path, make: Callable[[Path], Awaitable[PartFolder]]
 ) -> PartFolder:
     """Return the result of `make` for the path of the folder, which may be an address."""
+    if not isinstance(folder, str | PathLike):
+        raise SheetError(
+            f"{type_name(folder)} is not a path", hint='Pass the name of a folder, such as "pets".'
+        )
     if not is_address(folder):
         return await make(Path(folder))
     from petsync.scale.remote import write_to

@@ -13,7 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.types as types
 
+from petsync._display import type_name
 from petsync._sync import no_collection
+from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag, as_tag
 from petsync.table.columns import COLUMNS
 from petsync.table.lists import ListArray, lists_of, names_of_tags, without_names
@@ -62,9 +64,18 @@ _MAY_BE_MISSING = (float, type(pd.NA), type(pd.NaT))
 
 
 def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
-    """Return the pets as a DataFrame: one row each, in order, with a RangeIndex."""
+    """Return the pets as a DataFrame: one row each, in order, with a RangeIndex. Raises SheetError
+    for another value than pets.
+    """
     with no_collection():
-        return _frame(list(pets))
+        given: Any = pets
+        found: list[Any] = list(given) if isinstance(given, Iterable) else [None]
+        if not {*map(type, found)} <= {Pet}:
+            raise SheetError(
+                f"{type_name(given)} is not a list of pets",
+                hint="Give a list of ps.Pet. store.pets() returns all pets as a DataFrame.",
+            )
+        return _frame(found)
 
 
 def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:

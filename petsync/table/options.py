@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self, TypedDict
 import msgspec
 
 from petsync._options import Option
+from petsync.errors import SettingsError
 from petsync.table.columns import CLEAR
 from petsync.table.rules import SheetRule, check_rules
 
@@ -70,6 +71,14 @@ class SheetKeywords(ReadKeywords, total=False):
     clear: Annotated[str, Option(help="A cell with this text empties the field.")]
 
 
+_MAPPINGS = {
+    "mapping": '{"Nr": "id"}',
+    "defaults": '{"Nr": "id"}',
+    "corrections": '{"Pets!C107": "sold"}',
+}
+"""The options that are mappings of texts, each with an example."""
+
+
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for reading a file as a sheet."""
 
@@ -93,6 +102,20 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Rules of the user's own for the rows."""
 
     def __post_init__(self) -> None:
+        for name, example in _MAPPINGS.items():
+            given: object = getattr(self, name)
+            # A Series of pandas is a mapping too.
+            items = getattr(given, "items", None)
+            pairs = items() if callable(items) else ((0, 0),)
+            if not all(isinstance(text, str) for pair in pairs for text in pair):
+                raise SettingsError(
+                    f"{name} is {str(given)[:60]}; it must be a mapping of texts",
+                    hint=f"For example {name}={example}.",
+                )
+        for name in ("statuses", "known_statuses"):
+            # A single text is one status, not its letters.
+            if isinstance(value := getattr(self, name), str):
+                msgspec.structs.force_setattr(self, name, (value,))
         if self.rules:
             msgspec.structs.force_setattr(self, "rules", check_rules(self.rules))
 
