@@ -319,6 +319,37 @@ def test_a_new_row_in_the_place_of_a_renamed_one_that_moved(
     assert row in litter.questions
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        (["Rex,available,Dogs"], ["Rex,available,Cats", "Rex,available,Dogs"], {2, 3}),
+        (["Rex,available,Dogs"], ["Rex,available,Cats", "Rex,sold,Dogs"], {2, 3}),
+        (["Rex,available,Dogs"], ["Bo,available,Dogs", "Rex,sold,Dogs"], {2, 3}),
+        (["Rex,available,Dogs,red"], ["Bo,available,Dogs,red", "Rex,available,Dogs,red"], {2, 3}),
+        (["Rex,sold,Dogs", "Luna,sold,Cats"],
+         ["Rex,sold,Cats", "Rex,sold,Dogs", "Luna,sold,Cats"], {2, 3}),
+        (["Mia,sold,Dogs", "Rex,sold,Dogs", "Luna,sold,Cats"],
+         ["Luna,sold,Cats", "Mia,sold,Dogs", "Rex,sold,Cats", "Rex,sold,Dogs"], {4, 5}),
+        (["Rex,available,Dogs,red", "Luna,sold,Cats"],
+         ["Luna,sold,Cats", "Rex,available,Dogs,blue", "Bo,available,Dogs,red"], {3, 4}),
+        # The edited row is not where the recorded one was, or has too little of its values.
+        (["Rex,sold,Dogs"], ["Rex,sold,Dogs", "Rex,sold,Cats"], set()),
+        (["Rex,sold,Dogs", "Luna,sold,Cats"],
+         ["Rex,sold,Dogs", "Luna,sold,Cats", "Rex,sold,Cats"], set()),
+        (["Rex,available,Dogs,red"], ["Rex,sold,Cats", "Rex,available,Dogs,red"], set()),
+    ],
+)  # fmt: skip
+def test_an_edited_row_in_its_place_and_a_new_row_with_its_former_name(
+    old: Sequence[str], new: Sequence[str], asked: Collection[int]
+) -> None:
+    """If an edited row is in a record's place, a row elsewhere is not taken for the record's: both
+    are conflicts.
+    """
+    litter = of(old, new)
+    assert {*litter.questions} == asked
+    assert asked.isdisjoint({*litter.certain, *litter.added})
+
+
 def test_a_new_row_beside_a_namesake_with_more_of_the_values() -> None:
     """A new row is not taken for an edited row of the same name that has more of the values."""
     litter = of(

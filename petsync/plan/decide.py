@@ -515,7 +515,8 @@ class Decisions:
         identical = {
             row: pet.id
             for row, (_, pet) in self._identical.items()
-            if row in doubts and pet.id is not None and first.get(pet.id, row) == row
+            if row in doubts and not doubts[row].is_contested
+            if pet.id is not None and first.get(pet.id, row) == row
         }
         # A row that has all values of its pet is no longer in doubt.
         rest = {row: match for row, match in doubts.items() if row not in identical}

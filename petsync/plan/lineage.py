@@ -322,6 +322,8 @@ class Match(NamedTuple):
     """
     is_shared: bool = False
     """True if each record is also the first one of another row, which is more similar."""
+    is_contested: bool = False
+    """True if the row has the record's name or values, and another row may be the recorded one."""
 
     @property
     def record(self) -> RowRecord:
@@ -1446,6 +1448,7 @@ class _Matching:
         self._last_seen = last_seen
         self._old = sorted(old, key=lambda record: record.row)
         self._new = sorted(new, key=lambda line: line.row)
+        self._records, self._lines = self._old, self._new
         self._pairs: list[_Pair] = []
         self._found: dict[int, Match] = {}
         self._contents: set[Hashable] = set()
@@ -1469,6 +1472,8 @@ class _Matching:
                 pair,
                 _Place(is_anchored, is_loose, row in rivals, row in named_rivals, is_shared),
             )
+        if self._trust in ("file", "kin"):
+            self._contest_pairs()
         if self._trust != "any":
             self._match_namesakes()
         self._match_positions()
@@ -1550,10 +1555,7 @@ class _Matching:
         The first is true if the rows around the pair are in place. The second is true if another
         row in this place may be the recorded row.
         """
-        gaps: defaultdict[_Gap, set[_Gap]] = defaultdict(set)
-        for known in map(_gap, [*self._old, *(record for record, _ in self._pairs)]):
-            for one in (known, *_sides(known)):
-                gaps[one].add(known)
+        gaps = self._collect_gaps([*self._old, *(record for record, _ in self._pairs)])
         # A row that was missing before has no place. The row there now is another one.
         olds = _group_by(_gap, (each for each in self._old if each.run_started >= self._last_seen))
         news = _group_by(lambda n: _find_gap(n, gaps, self._order), self._new)
@@ -1575,6 +1577,14 @@ class _Matching:
                 for pair in _align_rows(records, own):
                     is_loose = len(own) != len(records) and not _stands_out(pair, records, own)
                     yield pair, is_anchored, is_loose
+
+    def _collect_gaps(self, records: Iterable[RowRecord]) -> Mapping[_Gap, Collection[_Gap]]:
+        """Return the gaps of the records, keyed by both neighbours and by a single one."""
+        gaps: defaultdict[_Gap, set[_Gap]] = defaultdict(set)
+        for known in map(_gap, records):
+            for one in (known, *_sides(known)):
+                gaps[one].add(known)
+        return gaps
 
     def _find_rivals(self, placed: Sequence[_Pair]) -> set[int]:
         """Return the rows of the `placed` pairs whose record fits another row as well, or whose row
@@ -1673,6 +1683,77 @@ class _Matching:
         elif verdict == "other":
             self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
 
+    def _contest_pairs(self) -> None:
+        """Make doubts of the pairs whose record may belong to another row: that row is in the
+        record's place, and the row of the pair is not; or only that row has all values of the
+        record except the name, and the row of the pair has neither its tags nor its photos.
+        """
+        free = {line.row: line for line in self._lines if not self._is_certain(line.row)}
+        if not free:
+            return
+        looks = _group_by(_looks, free.values())
+        places = self._find_places()
+        contested = dict[int, _Pair]()
+        for record, line in self._pairs:
+            there = places[line.row]
+            others = [free[row] for row in there.find_others(line.row) if row in free]
+            near = [each for each in others if self._is_contender(each, record, line, there)]
+            # Two places show less than the values of a row that was not edited.
+            is_clear = len(near) == len(others) or self._found[line.row].is_edited
+            others = near if is_clear else []
+            if _has_own(record) and not _find_support(record, line) & _OWN:
+                alike = looks.get(_looks(record), [])
+                others += alike if len(alike) == 1 and alike[0] not in others else []
+            others = [each for each in others if not _wants_another(record, each)]
+            if others:
+                contested[line.row] = record, line
+            for each in others:
+                match = self._found.get(each.row)
+                known = match.records if match is not None and match.kind == "doubt" else ()
+                self._found[each.row] = Match("doubt", (record, *known), is_edited=True)
+        for row, (record, _) in contested.items():
+            is_edited = self._found[row].is_edited
+            self._found[row] = Match("doubt", (record,), is_edited, is_contested=True)
+        self._pairs = [pair for pair in self._pairs if pair[1].row not in contested]
+
+    def _is_contender(self, other: _Line, record: RowRecord, line: _Line, there: _There) -> bool:
+        """Return true if the `other` row, in the record's place, may be the recorded row although
+        `line`, which is matched, has its name or values.
+
+        It differs from the record in no more values than `line`, or in fewer if `line` may be in
+        place, too. If `line` was not edited, it differs in one value, and has a similar name or, if
+        `line` is not in place, the record's tags or photos.
+        """
+        differing, others = (self._count_differing(record, each) for each in (line, other))
+        if differing:
+            return 0 < others <= differing - (there.above == line.row)
+        if others != 1 or there.above == line.row:
+            return False
+        if any(_names(record, other)) or _share_a_word(_name(record), _name(other)):
+            return True
+        return there.below != line.row and bool(_find_support(record, other) & _OWN)
+
+    def _count_differing(self, record: RowRecord, line: _Line) -> int:
+        pets = record.row_pet, line.row_pet
+        return sum(unit_content(pets[0], u) != unit_content(pets[1], u) for u in self._units)
+
+    def _is_certain(self, row: int) -> bool:
+        match = self._found.get(row)
+        return match is not None and match.kind == "certain"
+
+    def _find_places(self) -> Mapping[int, _There]:
+        """Return the rows in the places of the matched records, by the record's matched row."""
+        gaps = self._collect_gaps(self._records)
+        lines_of = _group_by(lambda line: _find_gap(line, gaps, self._order), self._lines)
+        matched = {id(record): line.row for record, line in self._pairs}
+        found = defaultdict[int, _There](_There)
+        for gap, records in _group_by(_gap, self._records).items():
+            rows = [line.row for line in lines_of.get(gap, ())]
+            found |= _find_places(
+                [matched.get(id(record)) for record in records], rows, is_open=gap[1] is None
+            )
+        return found
+
     def _match_namesakes(self) -> None:
         """Match rows in any place, as doubts, with the remaining records of the same name."""
         self._drop_matched()
@@ -1750,6 +1831,23 @@ class _Place(NamedTuple):
     """True if the sheet has another row of the record's run. Otherwise the sheet may be an earlier
     copy.
     """
+
+
+class _There(NamedTuple):
+    """The rows in the place of a record, which may be its matched row; None if there is none.
+
+    The place is counted from the nearest matched rows that are still in order. A matched row counts
+    as in place with or without the records beside it that have no row.
+    """
+
+    above: int | None = None
+    """The row in the place counted from above: from a matched row, an id or the top."""
+    below: int | None = None
+    """The row in the place counted from below: from a matched row or an id."""
+
+    def find_others(self, row: int) -> set[int]:
+        """Return the rows other than the record's matched `row`."""
+        return {each for each in self if each is not None and each != row}
 
 
 class _Evidence(NamedTuple):
@@ -2001,6 +2099,79 @@ def _is_backed(record: RowRecord, line: _Line) -> bool:
     return 2 * len(_find_support(record, line)) >= len(_find_stated_units(record, line))
 
 
+def _find_places(
+    matched: Sequence[int | None], rows: Sequence[int], *, is_open: bool
+) -> dict[int, _There]:
+    """Return the rows in the places of records between two ids, by the record's matched row.
+
+    `matched` has the matched rows in the order of their records, and None for a record without a
+    row, which may have been removed; `rows` are the rows there now. If `is_open`, no id is below.
+    """
+    here = {*rows}
+    ordered = {*_find_longest_rise([row for row in matched if row is not None and row in here])}
+    moved = {row for row in matched if row is not None} - ordered
+    still = [row for row in rows if row not in moved]
+    above = _iter_places(matched, still, ordered, is_open=False)
+    below = _iter_places(
+        [None if row is None else -row for row in reversed(matched)],
+        [-row for row in reversed(still)],
+        {-row for row in ordered},
+        is_open=is_open,
+    )
+    found = {row: _There(above=there) for row, there in above}
+    for row, there in below:
+        found[-row] = found.get(-row, _There())._replace(below=there and -there)
+    return found
+
+
+def _iter_places(
+    matched: Iterable[int | None], still: Sequence[int], ordered: Container[int], *, is_open: bool
+) -> Iterator[tuple[int, int | None]]:
+    """Yield each matched row and the row in its record's place, which is the same one if it is in
+    place, None if there is none. The place is counted from the nearest of the `ordered` rows
+    before, and from the first of the `still` rows unless `is_open`. `still` lacks the rows that
+    were moved.
+    """
+    start, lost = (None if is_open else 0), 0
+    for row in matched:
+        if row is None:
+            lost += 1
+            continue
+        at = bisect_left(still, row)
+        if start is not None:
+            last = start + lost
+            there = still[last] if last < len(still) else None
+            yield row, row if start <= at <= last else there
+        if row in ordered:
+            start, lost = at + 1, 0
+
+
+def _find_longest_rise(rows: Sequence[int]) -> list[int]:
+    """Return the longest part of the rows in ascending order."""
+    ends: list[int] = []
+    lengths = []
+    for row in rows:
+        at = bisect_left(ends, row)
+        ends[at : at + 1] = [row]
+        lengths.append(at + 1)
+    rise: list[int] = []
+    length = len(ends)
+    for row, each in zip(reversed(rows), reversed(lengths), strict=True):
+        if each == length and (not rise or row < rise[-1]):
+            rise.append(row)
+            length -= 1
+    return rise[::-1]
+
+
+def _has_own(record: RowRecord) -> bool:
+    """Return true if the record has tags or photos."""
+    return any(unit_content(record.row_pet, unit) for unit in _OWN)
+
+
+def _looks(item: _Item) -> Hashable:
+    return content(item.row_pet, _LOOKS)
+
+
 def _is_all_support(record: RowRecord, line: _Line) -> bool:
     """Return true if both have values other than name and status, and all of these are equal."""
     support = _find_support(record, line)
@@ -2034,6 +2205,7 @@ def _name(item: _Item) -> str:
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
 _LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
 """The units of a row except the name."""
+_OWN: frozenset[Unit] = frozenset({"tags", "photo_urls"})
 
 
 def _group_by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
