@@ -272,6 +272,31 @@ def test_a_copy_of_a_list_is_known_by_its_rows(list_: Desk) -> None:
     assert update.pet_id == list_.pet("Bird").id
 
 
+@pytest.mark.parametrize("is_newer", [True, False])
+@pytest.mark.parametrize("edit", [{"name": "Maximilian"}, {"status": "sold"}])
+def test_an_unchanged_row_in_another_export_adds_no_second_pet(
+    list_: Desk, is_newer: bool, edit: Row
+) -> None:
+    """A row that was added and is pasted into another export is in conflict if the store has other
+    values now, also if the export has the pet.
+    """
+    rex = list_.pet("Rex")
+    others = [pet for pet in list_.box.pets() if pet.id != rex.id]
+    list_.path = list_.path.with_name("other.xlsx")
+    if not is_newer:
+        list_.box.reset(SHOP)
+        list_.export()
+    list_.box.reset([*others, msgspec.structs.replace(rex, **edit)])
+    if is_newer:
+        list_.export()
+    list_.write(12, REX)
+    conflict = only_conflict(list_.plan())
+    assert (conflict.rule, conflict.pet_id) == (
+        "added-claimed" if is_newer else "added-before",
+        rex.id,
+    )
+
+
 def test_a_list_that_has_the_id_of_a_pet_it_added_is_no_new_one(desk: Desk) -> None:
     """In a list with the id of a pet that it added, an edited row is a conflict, because it may be
     another added pet.

@@ -1507,6 +1507,7 @@ class _Matching:
         free = [line for line in lines if line.row not in places]
         if self._trust == "any":
             self._add_doubts(exact, is_edited=False)
+            self._match_pasted(rest, free)
             return
         self._add_certain(exact, is_edited=False)
         if len(rest) <= len(free):
@@ -1514,6 +1515,20 @@ class _Matching:
         else:
             for line in free:
                 self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
+
+    def _match_pasted(self, records: Sequence[RowRecord], lines: Sequence[_Line]) -> None:
+        """Match rows that have all values of rows of another file: they may have been copied. The
+        match is certain if another row names the pet.
+        """
+        if not records or records[0].state == "unsent":
+            return
+        for line in lines:
+            same = [record for record in records if _content(record) == _content(line)]
+            free = [record for record in same if record.pet_id not in self._order.ids]
+            if free:
+                self._found[line.row] = Match("lost", tuple(free), is_edited=False)
+            elif same:
+                self._add_certain([(same[0], line)], is_edited=False)
 
     def _match_sole_names(self) -> None:
         """Match rows with a name that only one record and one row have, if nothing contradicts it.
