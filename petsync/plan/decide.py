@@ -518,6 +518,8 @@ class Decisions:
             if row in doubts and not doubts[row].is_contested
             if pet.id is not None and first.get(pet.id, row) == row
         }
+        if not identical:
+            return chosen
         # A row that has all values of its pet is no longer in doubt.
         rest = {row: match for row, match in doubts.items() if row not in identical}
         return choose_records(rest, self.sheet, self.vocabulary, taken | {*identical.values()})
@@ -601,9 +603,7 @@ class Decisions:
             return {}
         named = {*ids_of(self.sheet.rows), *self.sheet.blocked_ids}
         free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
-        places = positions_of(free.values(), self.sides.pets)
-        self.sides.named[places[places >= 0]] = True
-        return dict(zip(free, places.tolist(), strict=True))
+        return dict(zip(free, self.sides.claim(free.values()), strict=True))
 
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
         """Return the suspect rows that become conflicts.

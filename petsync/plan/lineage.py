@@ -10,7 +10,7 @@ is "lost": a row without a record may be its row, unless it is clearly another o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import (
     Callable,
     Collection,
@@ -22,10 +22,13 @@ from collections.abc import (
     Sequence,
 )
 from difflib import SequenceMatcher
-from functools import partial
+from functools import lru_cache, partial
+from itertools import product
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from petsync._display import quote
@@ -515,6 +518,8 @@ def match_source_rows(
     else a doubt. A row that may belong to a pet since the failed run stays in doubt.
     """
     origins = find_source_rows(sheet)
+    if not origins:
+        return dict(found)
     lines = [line for line in _read_lines(sheet, vocabulary) if line.row in origins]
     if not lines:
         return dict(found)
@@ -785,6 +790,8 @@ _Item = RowRecord | _Line
 _Gap = tuple[int | None, int | None]
 _MAX_PAIRS = 10_000
 """The maximum number of pairs of rows to compare for similarity."""
+_CACHED = 1 << 16
+"""The maximum number of cached results of comparisons of names."""
 _FEW = 100
 _SEVERAL = 2
 """The minimum number of equal values for a row to count as a possible edit of the recorded row in
@@ -993,36 +1000,39 @@ def _match_lost_rows(
         if any(_names(record, line)) or _is_another_still(record, line)
     }
     in_doubt = {record.identity for record, _ in alone} - has_row.keys()
+
+    def is_like(record: RowRecord, line: _Line, tie: _Tie) -> bool:
+        is_away = record.run_started < last_seen or tie == "name"
+        looks = [] if is_away else [u for u in _LOOKS if u in units]
+        is_another = _is_another_still(record, line) and not is_away
+        if record.is_undone and is_away:
+            is_like = any(_names(record, line))
+        else:
+            is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
+        if not (is_away or record.is_undone):
+            is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_unsorted
+            is_like = is_like or _is_in_common(
+                record,
+                line,
+                is_moved=is_moved or record.identity in in_doubt,
+                is_open=order.is_shuffled or record.identity in in_doubt,
+            )
+        if record.identity in has_row and not is_another:
+            is_like &= any(_names(record, line)) or _is_only_renamed(
+                record, line, is_other_similar=has_row[record.identity]
+            )
+        return is_like
+
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
     for tie, rows_lost in _iter_lost_rows(files, found, order, ignored):
         is_much = len(rows_lost) * len(free_lines) > MAX_LOST_PAIRS
         if is_much and tie == "name":
             continue
-        for record in rows_lost:
-            is_away = record.run_started < last_seen or tie == "name"
-            looks = [] if is_away else [u for u in _LOOKS if u in units]
-            for line in free_lines:
-                if _were_both_known(found.get(line.row), record):
-                    continue
-                is_another = _is_another_still(record, line) and not is_away
-                if record.is_undone and is_away:
-                    is_like = any(_names(record, line))
-                else:
-                    is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
-                if not (is_away or record.is_undone):
-                    is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_unsorted
-                    is_like = is_like or _is_in_common(
-                        record,
-                        line,
-                        is_moved=is_moved or record.identity in in_doubt,
-                        is_open=order.is_shuffled or record.identity in in_doubt,
-                    )
-                if record.identity in has_row and not is_another:
-                    is_like &= any(_names(record, line)) or _is_only_renamed(
-                        record, line, is_other_similar=has_row[record.identity]
-                    )
-                if is_much or is_like:
-                    may_be[line.row].setdefault(record.identity, record)
+        for record, line in product(rows_lost, free_lines):
+            if not _were_both_known(found.get(line.row), record) and (
+                is_much or is_like(record, line, tie)
+            ):
+                may_be[line.row].setdefault(record.identity, record)
     return {
         row: Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
         for row, records in may_be.items()
@@ -1126,39 +1136,83 @@ def choose_records(
     is `taken`, or the first one of another row, only if it may belong to no other record.
     """
     slots, row_pets = slots_of(sheet), read_row_pets(sheet, doubts, vocabulary)
-    lines = {row: _Line(row, *slots.get(row, _NOWHERE), pet) for row, pet in row_pets.items()}
-    pairs = {
-        (row, record.identity): (record, line)
-        for row, line in lines.items()
-        for record in reversed(doubts[row].records)
-    }
-    is_much = len(pairs) > MAX_LOST_PAIRS
-    ranks = {key: (0, 0) if is_much else _rank(*pair) for key, pair in pairs.items()}
-    of_rows = Counter((row, rank) for (row, _), rank in ranks.items())
-    of_records = Counter((identity, rank) for (_, identity), rank in ranks.items())
-
-    def sort_key(key: tuple[int, Identity]) -> tuple[int, ...]:
-        (row, identity), (record, line), rank = key, pairs[key], ranks[key]
-        # Of equally similar pairs, one without an alternative comes first.
-        ties = of_rows[row, rank] + of_records[identity, rank]
-        is_moved = _gap(record) != _gap(line)
-        return *(-each for each in rank), ties, is_moved, abs(record.row - row), row, record.row
-
-    first: dict[int, Identity] = {}
+    lines = [_Line(row, *slots.get(row, _NOWHERE), pet) for row, pet in row_pets.items()]
+    pairs = _DoubtfulPairs(lines, [doubts[line.row].records for line in lines])
+    first: dict[int, RowRecord] = {}
     used = {*taken}
-    ordered: defaultdict[int, list[RowRecord]] = defaultdict(list)
-    for row, identity in sorted(pairs, key=sort_key):
-        ordered[row].append(pairs[row, identity][0])
-        if row not in first and identity not in used:
-            first[row] = identity
-            used.add(identity)
+    for row, record in pairs.ordered():
+        if row not in first and record.identity not in used:
+            first[row] = record
+            used.add(record.identity)
+            if len(first) == len(lines):
+                break
     return {
         row: doubts[row]._replace(
-            records=tuple(sorted(records, key=lambda each: each.identity != first.get(row))),
-            is_shared=row not in first,
+            records=tuple(_with_first(records, first.get(row))), is_shared=row not in first
         )
-        for row, records in ordered.items()
+        for row, records in pairs.by_row()
     }
+
+
+def _with_first(records: Sequence[RowRecord], first: RowRecord | None) -> Iterator[RowRecord]:
+    if first is not None:
+        yield first
+    yield from (record for record in records if record is not first)
+
+
+class _DoubtfulPairs:
+    """The pairs of rows in doubt and their possible records, the most likely ones first."""
+
+    def __init__(self, lines: Sequence[_Line], records: Sequence[Sequence[RowRecord]]) -> None:
+        # Many rows may have the same records.
+        unique = {id(each): {r.identity: r for r in reversed(each)} for each in records}
+        self._records = [r for each in records for r in unique[id(each)].values()]
+        sizes = [len(unique[id(each)]) for each in records]
+        self._rows = np.repeat([line.row for line in lines], sizes)
+        known = {id(record): record for record in self._records}
+        places = dict(zip(known, range(len(known)), strict=True))
+        at = np.fromiter((places[id(r)] for r in self._records), np.intp, len(self._records))
+        rows = np.array([record.row for record in known.values()], np.int64)[at]
+        pets, gaps = dict[Identity, int](), dict[_Gap, int]()
+        of_pets = [pets.setdefault(record.identity, len(pets)) for record in known.values()]
+        of_gaps = [gaps.setdefault(_gap(record), len(gaps)) for record in known.values()]
+        new_gaps = np.repeat([gaps.get(_gap(line), -1) for line in lines], sizes)
+        ranks = np.zeros((len(at), 2), np.int64)
+        if len(at) <= MAX_LOST_PAIRS:
+            pairs = zip(
+                self._records,
+                (line for n, line in zip(sizes, lines, strict=True) for _ in range(n)),
+                strict=True,
+            )
+            ranks = np.array([_rank(*pair) for pair in pairs], np.int64).reshape(-1, 2)
+        # Of equally similar pairs, one without an alternative comes first.
+        ties = _count_equal(self._rows, *ranks.T) + _count_equal(np.array(of_pets)[at], *ranks.T)
+        is_moved = np.array(of_gaps)[at] != new_gaps
+        keys = (rows, self._rows, abs(rows - self._rows), is_moved, ties, *-ranks.T[::-1])
+        self._order = np.lexsort(keys)
+
+    def ordered(self) -> Iterator[tuple[int, RowRecord]]:
+        """Yield the pairs, each as the row's number and the record."""
+        for row, n in zip(self._rows[self._order].tolist(), self._order.tolist(), strict=True):
+            yield row, self._records[n]
+
+    def by_row(self) -> Iterator[tuple[int, list[RowRecord]]]:
+        """Yield each row's number and records."""
+        order = self._order[np.argsort(self._rows[self._order], kind="stable")]
+        rows, starts = np.unique(self._rows[order], return_index=True)
+        parts = np.split(order, starts[1:]) if len(rows) else []
+        for row, part in zip(rows.tolist(), parts, strict=True):
+            yield row, [self._records[n] for n in part.tolist()]
+
+
+def _count_equal(*columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return, for each position, the number of positions with the same values in all columns."""
+    at = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, codes = np.unique(column, return_inverse=True)
+        if len(values) > 1:
+            _, at = np.unique(at * len(values) + codes, return_inverse=True)
+    return np.bincount(at)[at]
 
 
 def _rank(record: RowRecord, line: _Line) -> tuple[int, int]:
@@ -2203,12 +2257,19 @@ def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
         return False, False
     if one == other:
         return True, False
-    if _letters(one) == _letters(other):
-        return False, False
-    ratio = SequenceMatcher(None, one.casefold(), other.casefold()).ratio()
-    return False, ratio >= SIMILAR
+    return False, _letters(one) != _letters(other) and _are_similar(one, other)
 
 
+@lru_cache(_CACHED)
+def _are_similar(one: str, other: str) -> bool:
+    """Return true if the names may differ only by a typing error."""
+    matcher = SequenceMatcher(None, one.casefold(), other.casefold())
+    # The first two are quick upper bounds.
+    ratios = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+    return all(ratio() >= SIMILAR for ratio in ratios)
+
+
+@lru_cache(_CACHED)
 def _letters(name: str) -> str:
     return "".join(sign for sign in name if not sign.isdecimal())
 

@@ -774,6 +774,7 @@ class Alignment:
         self.named = mask_named(self._places, sheet.blocked_ids, pets)
         self.ignored = int((~self.active).sum())
         self.older: list[int] = []
+        self._claimed: list[int] = []
         at, bits = self._find_leftover_rows()
         self.unchanged = int(self.active.sum()) - len(at)
         self._at, self._bits = at, bits
@@ -786,6 +787,16 @@ class Alignment:
     def places_of(self, at: Positions) -> Positions:
         """Return the positions of the pets of the rows `at` these positions, -1 for none."""
         return self._places[at]
+
+    def claim(self, ids: Iterable[int]) -> list[int]:
+        """Mark these pets of rows without an id as named. Return their positions, -1 for a pet that
+        the snapshot lacks.
+        """
+        self._claimed = [*ids]
+        places = positions_of(self._claimed, self.pets)
+        self.named[places[places >= 0]] = True
+        found: list[int] = places.tolist()
+        return found
 
     def pet(self, place: int) -> Pet:
         """Return the pet at a position in the snapshot."""
@@ -851,19 +862,25 @@ class Alignment:
 
     @cached_property
     def _near(self) -> Mapping[int, Pet]:
-        """The pets of all rows in the detailed comparison, built in one call."""
-        places = np.unique(self._places[self._at])
+        """The pets of all rows in the detailed comparison, and the claimed ones, built in one
+        call.
+        """
+        claimed = positions_of(self._claimed, self.pets)
+        places = np.union1d(self._places[self._at], claimed)
         places = places[places >= 0]
         pets = pets_at(self.pets, places)
         return dict(zip(places.tolist(), pets, strict=True))
 
     @cached_property
     def _of_base(self) -> Mapping[int, Pet | None]:
-        """The base's pets of all rows in the detailed comparison, None for pets that it lacks."""
-        if self._base is None or "id" not in self._frame:
+        """The base's pets of all rows in the detailed comparison, and the claimed ones, None for
+        pets that it lacks.
+        """
+        if self._base is None:
             return {}
-        taken = plain_values(self._frame["id"].array.take(self._at))
-        ids = [each for each in taken if each is not None]
+        has_ids = "id" in self._frame
+        taken = plain_values(self._frame["id"].array.take(self._at)) if has_ids else []
+        ids = [*(each for each in taken if each is not None), *self._claimed]
         places = positions_of(ids, self._base.rows)
         pets = pets_at(self._base.rows, places[places >= 0])
         return {**dict.fromkeys(ids), **{int(pet.id or 0): pet for pet in pets}}
