@@ -1526,10 +1526,10 @@ class _Matching:
                 pair,
                 _Place(is_anchored, is_loose, row in rivals, row in named_rivals, is_shared),
             )
-        if self._trust in ("file", "kin"):
-            self._contest_pairs()
         if self._trust != "any":
             self._match_namesakes()
+        if self._trust in ("file", "kin"):
+            self._contest_pairs()
         self._match_positions()
         return self._found
 
@@ -1753,8 +1753,8 @@ class _Matching:
             self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
 
     def _contest_pairs(self) -> None:
-        """Make doubts of the pairs whose record may belong to another row: that row is in the
-        record's place, and the row of the pair is not; or only that row has all values of the
+        """Make doubts of the pairs whose record may belong to another row, and of that row: it is
+        in the record's place, and the row of the pair is not; or only it has all values of the
         record except the name, and the row of the pair has neither its tags nor its photos.
         """
         free = {line.row: line for line in self._lines if not self._is_certain(line.row)}
@@ -1763,7 +1763,7 @@ class _Matching:
         looks = _group_by(_looks, free.values())
         places = self._find_places()
         contested = dict[int, _Pair]()
-        for record, line in self._pairs:
+        for record, line in [*self._pairs, *self._iter_doubts()]:
             there = places[line.row]
             others = [free[row] for row in there.find_others(line.row) if row in free]
             near = [each for each in others if self._is_contender(each, record, line, there)]
@@ -1774,12 +1774,14 @@ class _Matching:
                 alike = looks.get(_looks(record), [])
                 others += alike if len(alike) == 1 and alike[0] not in others else []
             others = [each for each in others if not _wants_another(record, each)]
-            if others:
+            if others and self._is_certain(line.row):
                 contested[line.row] = record, line
             for each in others:
                 match = self._found.get(each.row)
-                known = match.records if match is not None and match.kind == "doubt" else ()
-                self._found[each.row] = Match("doubt", (record, *known), is_edited=True)
+                if match is None or match.kind != "doubt":
+                    match = Match("doubt", (), is_edited=True)
+                rest = (other for other in match.records if other is not record)
+                self._found[each.row] = match._replace(records=(record, *rest))
         for row, (record, _) in contested.items():
             is_edited = self._found[row].is_edited
             self._found[row] = Match("doubt", (record,), is_edited, is_contested=True)
@@ -1793,7 +1795,7 @@ class _Matching:
         place, too. If `line` was not edited, it differs in one value, and has a similar name or, if
         `line` is not in place, the record's tags or photos.
         """
-        differing, others = (self._count_differing(record, each) for each in (line, other))
+        differing, others = (_count_differing(record, each, self._units) for each in (line, other))
         if differing:
             return 0 < others <= differing - (there.above == line.row)
         if others != 1 or there.above == line.row:
@@ -1802,9 +1804,12 @@ class _Matching:
             return True
         return there.below != line.row and bool(_find_support(record, other) & _OWN)
 
-    def _count_differing(self, record: RowRecord, line: _Line) -> int:
-        pets = record.row_pet, line.row_pet
-        return sum(unit_content(pets[0], u) != unit_content(pets[1], u) for u in self._units)
+    def _iter_doubts(self) -> Iterator[_Pair]:
+        """Yield each row in doubt that may belong to only one record, with this record."""
+        for line in self._lines:
+            match = self._found.get(line.row)
+            if match is not None and match.kind == "doubt" and len(match.records) == 1:
+                yield match.record, line
 
     def _is_certain(self, row: int) -> bool:
         match = self._found.get(row)
@@ -1814,7 +1819,8 @@ class _Matching:
         """Return the rows in the places of the matched records, by the record's matched row."""
         gaps = self._collect_gaps(self._records)
         lines_of = _group_by(lambda line: _find_gap(line, gaps, self._order), self._lines)
-        matched = {id(record): line.row for record, line in self._pairs}
+        pairs = [*self._iter_doubts(), *self._pairs]
+        matched = {id(record): line.row for record, line in pairs}
         found = defaultdict[int, _There](_There)
         for gap, records in _group_by(_gap, self._records).items():
             rows = [line.row for line in lines_of.get(gap, ())]
@@ -1931,6 +1937,8 @@ class _Evidence(NamedTuple):
     """The units with equal values, except name and status."""
     agreeing: int
     """The number of units with equal values, except the name."""
+    differing: int
+    """The number of units with other values, with the name."""
     is_renamed: bool
     """True if all values except the name are equal."""
     says: bool
@@ -1957,6 +1965,7 @@ def _collect_evidence(pair: _Pair, place: _Place) -> _Evidence:
         _is_backed(record, line),
         _find_support(record, line),
         len(_find_agreeing_units(record, line)),
+        _count_differing(record, line, UNITS),
         content(record.row_pet, _LOOKS) == content(line.row_pet, _LOOKS),
         bool(_find_stated_units(record, line)),
     )
@@ -1973,7 +1982,12 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
         _Rule("certain", lambda e: e.place.is_anchored and e.is_named),
         _Rule("certain", lambda e: e.is_named and e.is_backed),
         _Rule("certain", lambda e: e.is_fixed and e.is_similar and not e.place.has_rival),
-        _Rule("certain", lambda e: e.is_fixed and bool(e.support) and not e.place.has_rival),
+        _Rule(
+            "certain",
+            lambda e: (
+                e.is_fixed and bool(e.support) and e.differing <= _SEVERAL and not e.place.has_rival
+            ),
+        ),
         _Rule(
             "certain",
             lambda e: (
@@ -2230,6 +2244,11 @@ def _find_longest_rise(rows: Sequence[int]) -> list[int]:
             rise.append(row)
             length -= 1
     return rise[::-1]
+
+
+def _count_differing(record: RowRecord, line: _Line, units: Iterable[Unit]) -> int:
+    pets = record.row_pet, line.row_pet
+    return sum(unit_content(pets[0], unit) != unit_content(pets[1], unit) for unit in units)
 
 
 def _has_own(record: RowRecord) -> bool:
