@@ -460,7 +460,7 @@ class Snapshot:
         one of its queries failed.
         """
         self.require_whole()
-        return base_of_frame(self.rows) or self._base_of(self.pets)
+        return self._base_of(self.pets)
 
     @property
     def rows(self) -> pd.DataFrame:
