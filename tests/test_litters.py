@@ -338,7 +338,6 @@ def test_a_new_row_in_the_place_of_a_renamed_one_that_moved(
          ["Luna,sold,Cats", "Mia,sold,Dogs", "Rex,sold,Cats", "Rex,sold,Dogs"], {4, 5}),
         (["Rex,available,Dogs,red", "Luna,sold,Cats"],
          ["Luna,sold,Cats", "Rex,available,Dogs,blue", "Bo,available,Dogs,red"], {3, 4}),
-        (["Milo,sold,Dogs"], ["Hugo,sold,Dogs", "Milo,available,Cats"], {2, 3}),
         # Only the category is the same.
         (["Mia,sold,Dogs", "Nala,sold,Cats"],
          ["Mia,sold,Dogs", "Hugo,available,Cats,calm green"], {3}),

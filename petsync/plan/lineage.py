@@ -1526,10 +1526,10 @@ class _Matching:
                 pair,
                 _Place(is_anchored, is_loose, row in rivals, row in named_rivals, is_shared),
             )
-        if self._trust != "any":
-            self._match_namesakes()
         if self._trust in ("file", "kin"):
             self._contest_pairs()
+        if self._trust != "any":
+            self._match_namesakes()
         self._match_positions()
         return self._found
 
@@ -1763,7 +1763,7 @@ class _Matching:
         looks = _group_by(_looks, free.values())
         places = self._find_places()
         contested = dict[int, _Pair]()
-        for record, line in [*self._pairs, *self._iter_doubts()]:
+        for record, line in self._pairs:
             there = places[line.row]
             others = [free[row] for row in there.find_others(line.row) if row in free]
             near = [each for each in others if self._is_contender(each, record, line, there)]
@@ -1774,7 +1774,7 @@ class _Matching:
                 alike = looks.get(_looks(record), [])
                 others += alike if len(alike) == 1 and alike[0] not in others else []
             others = [each for each in others if not _wants_another(record, each)]
-            if others and self._is_certain(line.row):
+            if others:
                 contested[line.row] = record, line
             for each in others:
                 match = self._found.get(each.row)
@@ -1804,13 +1804,6 @@ class _Matching:
             return True
         return there.below != line.row and bool(_find_support(record, other) & _OWN)
 
-    def _iter_doubts(self) -> Iterator[_Pair]:
-        """Yield each row in doubt that may belong to only one record, with this record."""
-        for line in self._lines:
-            match = self._found.get(line.row)
-            if match is not None and match.kind == "doubt" and len(match.records) == 1:
-                yield match.record, line
-
     def _is_certain(self, row: int) -> bool:
         match = self._found.get(row)
         return match is not None and match.kind == "certain"
@@ -1819,8 +1812,7 @@ class _Matching:
         """Return the rows in the places of the matched records, by the record's matched row."""
         gaps = self._collect_gaps(self._records)
         lines_of = _group_by(lambda line: _find_gap(line, gaps, self._order), self._lines)
-        pairs = [*self._iter_doubts(), *self._pairs]
-        matched = {id(record): line.row for record, line in pairs}
+        matched = {id(record): line.row for record, line in self._pairs}
         found = defaultdict[int, _There](_There)
         for gap, records in _group_by(_gap, self._records).items():
             rows = [line.row for line in lines_of.get(gap, ())]
