@@ -215,7 +215,7 @@ BROKEN = {
     "no known header": (
         "pets.xlsx",
         workbook(["nummer", "nmae"], [1, "Bello"]),
-        "--column nummer=id --column nmae=name",
+        "mapping={'nummer': 'id', 'nmae': 'name'}",
     ),
     "two of a kind": (
         "pets.csv",
