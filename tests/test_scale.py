@@ -670,10 +670,6 @@ def replace_name(pet: ps.Pet, name: str) -> ps.Pet:
     )
 
 
-CHECK = "`petsync check` and sheet.findings list them."
-"""The advice in a plan of one file."""
-
-
 def contents(plan: Plan) -> dict[str, Any]:
     """What a plan sends, refuses and counts."""
     return {
@@ -682,7 +678,7 @@ def contents(plan: Plan) -> dict[str, Any]:
         "blocked": plan.blocked,
         "summary": plan.summary(),
         "recognised": plan.recognised,
-        "notes": [note.replace(CHECK, "sheet.findings lists them.") for note in plan.notes],
+        "notes": plan.notes,
     }
 
 

@@ -524,8 +524,8 @@ def test_a_token_that_may_only_read_changes_nothing(box: Sandbox, tmp_path: Path
 
 
 def test_connect_needs_an_address() -> None:
-    """`connect` without an address raises an error that names `petsync demo`."""
-    with pytest.raises(ps.errors.SettingsError, match="petsync demo"):
+    """`connect` without an address raises an error that names `ps.demo()`."""
+    with pytest.raises(ps.errors.SettingsError, match=r"ps\.demo\(\)"):
         ps.connect(environ={})
 
 

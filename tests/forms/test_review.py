@@ -912,7 +912,9 @@ def test_an_undo_has_its_heading_from_the_start(store: ps.Store, open_form: Form
 
 def test_notes_name_the_form_in_whole_sentences() -> None:
     """A note that refers to commands refers to the form, in a separate sentence."""
-    note = "2 cells were read with a warning. `petsync check` and sheet.findings list them."
+    note = (
+        "2 cells were read with a warning. `petsync check` (in Python sheet.findings) lists them."
+    )
     shown = "2 cells were read with a warning. The form of the sheet lists them."
     assert as_button_text(note) == shown
 
