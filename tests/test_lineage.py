@@ -769,7 +769,7 @@ def test_a_row_whose_change_was_undone_says_so(desk: Desk) -> None:
     assert not plan.changes
     (note,) = [each for each in plan.notes if "Pets!A2" in each]
     assert f"the undo of run {report.run_id}" in note
-    assert f"`petsync undo {undo.run_id}`" in note
+    assert f'store.undo("{undo.run_id}")' in note
     assert "newer" not in note
     assert collect_explanations(desk) == ("1 restored by an undo", "restored 1", "restored the pet")
 

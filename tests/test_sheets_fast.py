@@ -851,11 +851,15 @@ def test_texts_of_columns_are_those_of_cells(several, marker):
 @given(st.lists(ANY_PETS, max_size=4), st.sampled_from([".csv", ".tsv"]))
 def test_a_csv_of_columns_is_that_of_rows(tmp_path_factory, several, suffix):
     """A CSV or TSV file that is written column by column has the same bytes as one that is written
-    row by row.
+    row by row. In an export, an empty list and an empty category are blank.
     """
     folder = tmp_path_factory.mktemp("csv", numbered=True)
     table = table_from_pets(several)
-    for name, data in (("fast", PetTable(table)), ("careful", frame_from_table(table))):
+    frame = frame_from_table(table)
+    frame["category"] = frame["category"].where(frame["category"] != "")
+    for name in ("tags", "photo_urls"):
+        frame[name] = pd.Series([each or None for each in frame[name]], dtype=object)
+    for name, data in (("fast", PetTable(table)), ("careful", frame)):
         write_sheet(data, folder / f"{name}{suffix}", base=False)
     assert (folder / f"fast{suffix}").read_bytes() == (folder / f"careful{suffix}").read_bytes()
 

@@ -492,7 +492,7 @@ REFUSED = {
     "JSON of other things": (".json", lambda _: b"[1]", "item 1 of the list is not", "objects"),
     "JSON without records": (".json", lambda _: b"[]", "has no records", "right file"),
     "JSON Lines with a text": (".jsonl", lambda data: data + b"x\n", "line 2 is not", "object"),
-    "a saved plan": (".json", lambda _: b'{"fingerprint":"x"}', "is a saved plan", "petsync apply"),
+    "a saved plan": (".json", lambda _: b'{"fingerprint":"x"}', "is a saved plan", "store.apply("),
     "Parquet that is cut off": (".parquet", lambda data: data[:-9], "cannot be read", "again"),
     "encrypted Parquet": (".parquet", lambda _: b"PARE1234PARE", "encrypted Parquet", "without"),
     "gzip that is cut off": (".csv.gz", lambda data: data[:-9], "compressed file is dam", "again"),

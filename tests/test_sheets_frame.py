@@ -860,3 +860,17 @@ def test_a_value_that_no_pet_has_is_refused(
         with pytest.raises(SheetError, match=message):
             ps.write_sheet(frame, tmp_path / f"pets.{ending}")
     assert not [*tmp_path.iterdir()]
+
+
+def test_an_export_has_its_tags_whatever_names_their_ids_have(tmp_path: Path) -> None:
+    """A tag without a name keeps its id in a Parquet export, also if other pets have a name for
+    that id, and the list has another tag without a name.
+    """
+    pets = [
+        Pet(id=1, name="Rex", tags=(Tag(5, None), Tag(None, None))),
+        Pet(id=2, name="Tom", tags=(Tag(5, "x"),)),
+        Pet(id=3, name="Zoe", tags=(Tag(5, "x"), Tag(6, None))),
+    ]
+    write_sheet(frame_from_pets(pets), tmp_path / "pets.parquet")
+    assert read_sheet(tmp_path / "pets.parquet").frame["tags"].iloc[0][0].tag == Tag(5, None)
+    assert ps.pets_from_frame(pd.read_parquet(tmp_path / "pets.parquet")) == pets

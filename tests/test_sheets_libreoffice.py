@@ -121,7 +121,8 @@ def read(path, snapshot):
 
 def exported_values(snapshot):
     """Return the values that an export of the snapshot has."""
-    return as_sheet_values(frame_from_pets(with_needed_ids(pets_from_frame(snapshot.frame))))
+    pets = with_needed_ids(pets_from_frame(snapshot.frame))
+    return as_sheet_values(frame_from_pets(pets), is_export=True)
 
 
 def test_a_workbook_says_the_same(resaved_once, snapshot):

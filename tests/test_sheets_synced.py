@@ -115,7 +115,7 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     sheet = read_sheet(path, known_statuses=known)
     frame = with_python_lists(sheet.rows).reset_index(drop=True)
     pets = sorted(map(with_names, catalogue), key=lambda pet: pet.id)
-    meant = as_sheet_values(frame_from_pets(pets))
+    meant = as_sheet_values(frame_from_pets(pets), is_export=True)
     for name in meant:
         if name == "status":
             seen = [

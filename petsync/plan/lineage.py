@@ -1571,12 +1571,14 @@ class _Matching:
                 self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
 
     def _match_pasted(self, records: Sequence[RowRecord], lines: Sequence[_Line]) -> None:
-        """Match rows that have all values of rows of another file: they may have been copied. The
-        match is certain if another row names the pet.
+        """Match rows that have all values of rows of another file: they may have been copied, unless
+        they are to add another pet. The match is certain if another row names the pet.
         """
         if not records or records[0].state == "unsent":
             return
         for line in lines:
+            if line.action == "add-another":
+                continue
             same = [record for record in records if _content(record) == _content(line)]
             free = [record for record in same if record.pet_id not in self._order.ids]
             if free:
@@ -1977,7 +1979,10 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
         _Rule(
             "certain",
             lambda e: (
-                e.is_fixed and bool(e.support) and e.differing <= _SEVERAL and not e.place.has_rival
+                e.is_fixed
+                and bool(e.support)
+                and (e.differing <= _SEVERAL or e.has_own_values)
+                and not e.place.has_rival
             ),
         ),
         _Rule(

@@ -374,7 +374,7 @@ def add_tag_ids(
     for row in places:
         names, own = tags[row], numbers[row]
         is_aligned = len(names) == len(own) and all(
-            number is None or not _is_name(name) or name_of[number] == (name or "")
+            number is None or not _is_name(name) or _is_tag_of(number, name, names, name_of)
             for name, number in zip(names, own, strict=True)
         )
         found = own if is_aligned else _match_ids(names, own, name_of, address(row))
@@ -383,6 +383,16 @@ def add_tag_ids(
             for name, number in zip(names, found, strict=True)
         ]
     return result
+
+
+def _is_tag_of(
+    number: Any, name: str | None, names: Sequence[Any], name_of: Mapping[Any, str | None]
+) -> bool:
+    """Return true if a name and the id beside it may still be one tag. A tag without a name may
+    have an id that has a name in other lists, unless that name is in this list, too.
+    """
+    usual = name_of[number]
+    return usual == (name or "") or (not name and (usual is None or usual not in names))
 
 
 def _is_name(item: Any) -> bool:

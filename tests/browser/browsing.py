@@ -101,7 +101,7 @@ def plan_of(size: int, **more: object) -> Plan:
     """Return a plan of this many changes, with two conflicts and a blocked row."""
     order = {"add": 0, "update": 1, "delete": 2}
     changes = sorted((change(n) for n in range(size)), key=lambda each: order[each.kind])
-    rest = {"conflicts": (CONFLICT, CLASHING), "blocked": (BLOCKED,), "notes": ("Look twice.",)}
+    rest = {"conflicts": (CONFLICT, CLASHING), "blocked": (BLOCKED,), "raw_notes": ("Look twice.",)}
     return plan_with(*changes, **{**rest, **more})
 
 
@@ -126,7 +126,7 @@ def everything() -> Plan:
 def together(names: Iterable[str], source: str) -> Plan:
     """Return one plan with the content of the hostile plans of all these names."""
     plans = [hostile_plan(name) for name in names]
-    kept = ("changes", "conflicts", "blocked", "notes")
+    kept = ("changes", "conflicts", "blocked", "raw_notes")
     parts = {kind: tuple(chain.from_iterable(getattr(p, kind) for p in plans)) for kind in kept}
     coverage = Coverage((), tuple(chain.from_iterable(p.coverage.failed for p in plans)))
     refusals = tuple(chain.from_iterable(p.verdict.refusals for p in plans))

@@ -239,7 +239,10 @@ def test_json_lines_are_compared(box: Sandbox, shell: Shell) -> None:
         ({"a.csv": "what,ever\n"}, "a.csv: no column has a header that petsync recognises"),
         ({"a.csv": 'id,name\n1,"Rex\n'}, "a.csv: a cell that begins in the record at line 2"),
         ({"a.jsonl": '{"id": 1}\n\n[1]\n'}, "a.jsonl: line 3 is not a JSON object"),
-        ({"a.jsonl": '{"id": 1, "name": {"a": 1}}'}, "a.jsonl: the column name has a value of the"),
+        (
+            {"a.jsonl": '{"id": 1, "name": {"a": 1}}'},
+            "a.jsonl: the column name in row 1 has a value of the",
+        ),
         ({"a.jsonl": '{"id": 1, "satus": "sold"}'}, "a.jsonl has columns that petsync does not"),
         ({"a.jsonl": '{"id": 1, "colour": "red"}'}, "a.jsonl has no known column except the ids"),
         ({"a.xlsx": "x"}, "big has no Parquet, CSV or JSON Lines file"),
