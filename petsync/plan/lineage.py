@@ -1571,8 +1571,8 @@ class _Matching:
                 self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
 
     def _match_pasted(self, records: Sequence[RowRecord], lines: Sequence[_Line]) -> None:
-        """Match rows that have all values of rows of another file: they may have been copied, unless
-        they are to add another pet. The match is certain if another row names the pet.
+        """Match rows that have all values of rows of another file: they may have been copied. The
+        match is certain if another row names the pet. A row that is to add another pet is left out.
         """
         if not records or records[0].state == "unsent":
             return
