@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -341,9 +342,10 @@ def with_tag_ids(frame: pd.DataFrame) -> pd.DataFrame:
     """
     if not {"tags", TAG_IDS} <= {*frame.columns}:
         return frame
+    labels = RowLabels(frame.index)
 
     def address(row: int) -> str:
-        return cell_address("", "", row, (), RowLabels(frame.index))
+        return cell_address("", "", row, (), labels)
 
     lists = add_tag_ids(list_values(frame["tags"]), list_values(frame[TAG_IDS]), address)
     tags = pd.Series(lists_of(lists), frame.index, dtype=object)
@@ -377,9 +379,10 @@ def add_tag_ids(
             number is None or not _is_name(name) or _is_tag_of(number, name, names, name_of)
             for name, number in zip(names, own, strict=True)
         )
-        found = own if is_aligned else _match_ids(names, own, name_of, address(row))
+        where = partial(address, row)
+        found = own if is_aligned else _match_ids(names, own, name_of, where)
         result[row] = [
-            Tag(_exact_id(number, address(row)), name) if _is_name(name) else name
+            Tag(_exact_id(number, where), name) if _is_name(name) else name
             for name, number in zip(names, found, strict=True)
         ]
     return result
@@ -421,12 +424,12 @@ def _without_missing(ids: Any) -> list[Any]:
     ]
 
 
-def _exact_id(number: Any, address: str) -> int | None:
+def _exact_id(number: Any, address: Callable[[], str]) -> int | None:
     try:
         return _tag_id(number)
     except _WrongValueError as error:
         raise SheetError(
-            f"{address} has a wrong value in {TAG_IDS}: {error}",
+            f"{address()} has a wrong value in {TAG_IDS}: {error}",
             hint="Make the ids whole numbers. If pandas has read them from a Parquet file, read it "
             'with pd.read_parquet(path, dtype_backend="pyarrow"), which rounds no id.',
         ) from None
@@ -456,7 +459,7 @@ def _match_ids(
     names: Sequence[Any],
     ids: Iterable[Any],
     name_of: Mapping[Any, str | None],
-    address: str,
+    address: Callable[[], str],
 ) -> list[Any]:
     """Return the id of each name, None if it has none, in a list whose names were edited."""
     free = [number for number in ids if number is not None]
@@ -470,7 +473,7 @@ def _match_ids(
     free = [number for number in free if name_of.get(number, "") == ""]
     if nameless and free and len(nameless) != len(free):
         raise SheetError(
-            f"{address} has {count(len(nameless), 'tag')} without a name, and "
+            f"{address()} has {count(len(nameless), 'tag')} without a name, and "
             f"{count(len(free), 'id')} in {TAG_IDS} that can be theirs",
             hint=f"Write an id for each tag into {TAG_IDS}, or make each tag without a name a "
             "ps.Tag with its id.",
