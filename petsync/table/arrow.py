@@ -109,9 +109,9 @@ class PetTable:
     @property
     def is_edited(self) -> bool:
         """True if a user has changed `frame`."""
-        now, before = self._frame, self.rows
-        if now is None:
+        if self._frame is None:
             return False
+        now, before = self._frame, self.rows
         if not (now.index.equals(before.index) and now.columns.equals(before.columns)):
             return True
         return not all(are_same(now[name].array, column.array) for name, column in before.items())
