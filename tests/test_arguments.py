@@ -379,9 +379,10 @@ def test_ids_of_a_dataframe_are_ids(tmp_path: Path) -> None:
             for wrong in (7.0, "7", True, pd.NA, None, 2**63):
                 with pytest.raises(ps.errors.PetsyncError, match="is not a"):
                     call(wrong)
-        for some in ([], [7, 8], pd.Series([7, 8])):
+        several: list[Any] = [[], [7, 8], pd.Series([7, 8])]
+        for some in several:
             with pytest.raises(ps.errors.SettingsError, match="where one pet is needed"):
-                store.edit(some)  # type: ignore[arg-type]
+                store.edit(some)
         assert box.requests.total() == sent
 
 
