@@ -870,7 +870,12 @@ def test_an_export_has_its_tags_whatever_names_their_ids_have(tmp_path: Path) ->
         Pet(id=1, name="Rex", tags=(Tag(5, None), Tag(None, None))),
         Pet(id=2, name="Tom", tags=(Tag(5, "x"),)),
         Pet(id=3, name="Zoe", tags=(Tag(5, "x"), Tag(6, None))),
+        Pet(id=4, name="Ada", tags=(Tag(None, "z"), Tag(8, None), Tag(None, None))),
     ]
     write_sheet(frame_from_pets(pets), tmp_path / "pets.parquet")
     assert read_sheet(tmp_path / "pets.parquet").frame["tags"].iloc[0][0].tag == Tag(5, None)
     assert ps.pets_from_frame(pd.read_parquet(tmp_path / "pets.parquet")) == pets
+    other = Pet(id=5, name="Max", tags=(Tag(5, "y"), Tag(7, None), Tag(None, None)))
+    write_sheet(frame_from_pets([*pets, other]), tmp_path / "others.parquet")
+    tags = read_sheet(tmp_path / "others.parquet").frame["tags"].iloc[4]
+    assert [each.tag for each in tags] == [Tag(None, "y"), Tag(7, None), Tag(None, None)]

@@ -457,11 +457,13 @@ def _find_names(tags: Sequence[Any], numbers: Mapping[int, Sequence[Any]]) -> di
 
 def _match_ids(
     names: Sequence[Any],
-    ids: Iterable[Any],
+    ids: Sequence[Any],
     name_of: Mapping[Any, str | None],
     address: Callable[[], str],
 ) -> list[Any]:
-    """Return the id of each name, None if it has none, in a list whose names were edited."""
+    """Return the id of each name, None if it has none, in a list whose names may have been edited.
+    Tags without a name keep the ids beside them if no name of the list has one of these.
+    """
     free = [number for number in ids if number is not None]
     found: list[Any] = [None] * len(names)
     for place, name in enumerate(names):
@@ -470,6 +472,12 @@ def _match_ids(
             found[place] = number
             free.remove(number)
     nameless = [place for place, name in enumerate(names) if _is_name(name) and not name]
+    in_place = {place: ids[place] for place in nameless} if len(names) == len(ids) else {}
+    if in_place and all(
+        number is None or (number in free and _is_tag_of(number, None, names, name_of))
+        for number in in_place.values()
+    ):
+        return [in_place.get(place, number) for place, number in enumerate(found)]
     free = [number for number in free if name_of.get(number, "") == ""]
     if nameless and free and len(nameless) != len(free):
         raise SheetError(
