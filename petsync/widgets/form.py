@@ -35,6 +35,10 @@ __all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
 R = TypeVar("R")
 log = logging.getLogger("petsync.widgets")
 _LOOP = LoopThread("petsync-forms")
+_ONE_AT_A_TIME = threading.RLock()
+"""Held while a form is built and while a callback runs. All forms share it: a callback of one form
+may call another form, and with a lock for each form two threads could wait for each other.
+"""
 
 
 class Work:
@@ -42,14 +46,14 @@ class Work:
     is for the user; any other error is a bug in petsync, and is logged. `dealt` is called after
     each handled result or error of the work.
 
-    Callbacks and results are handled one at a time, on whatever thread they arrive.
+    Callbacks and results of all forms are handled one at a time, on whatever thread they arrive.
+    Those that arrive while a form is built wait until it is complete.
     """
 
     def __init__(
         self, failed: Callable[[BaseException], None], dealt: Callable[[], None] = lambda: None
     ) -> None:
         self._failed, self._dealt = failed, dealt
-        self._lock = threading.RLock()
         self._tasks: set[Task[Any]] = set()
         self._idle = threading.Condition()
         self._is_closed = False
@@ -61,7 +65,7 @@ class Work:
 
         def callback(*arguments: Any) -> None:
             try:
-                with self._lock:
+                with _ONE_AT_A_TIME:
                     if not self._is_closed:
                         act(*arguments)
             except Exception as error:  # noqa: BLE001 - ipywidgets would swallow it
@@ -117,7 +121,7 @@ class Work:
         """Stop all work, and wait until no callback is running. After that, no callback or `then`
         function is called, because their widgets no longer exist.
         """
-        with self._lock:
+        with _ONE_AT_A_TIME:
             self._is_closed = True
         self.stop()
 
@@ -152,7 +156,7 @@ class Work:
         failed: Callable[[PetsyncError], object] | None,
     ) -> None:
         error = done.exception()
-        with self._lock:
+        with _ONE_AT_A_TIME:
             if error is None:
                 if not self._is_closed:
                     then(done.result())
@@ -166,7 +170,7 @@ class Work:
     def _tell(self, error: BaseException) -> None:
         if not isinstance(error, PetsyncError):
             log.error("a form failed with %s", type(error).__name__, exc_info=error)
-        with self._lock:
+        with _ONE_AT_A_TIME:
             self._failed(error)
 
 
@@ -310,14 +314,15 @@ class Form(ABC):
     @property
     def widget(self) -> ipywidgets.Widget:
         """The form's widgets. Raises PetsyncError if the form is closed."""
-        if self._is_closed:
-            raise PetsyncError("this form is closed", hint="Make a new one.")
-        if self._widget is None:
-            self._is_started = True
-            box = ipywidgets.VBox([self.heading, self._body(), self.notice])
-            box.add_class("petsync-form")
-            self._widget = box
-        return self._widget
+        with _ONE_AT_A_TIME:
+            if self._is_closed:
+                raise PetsyncError("this form is closed", hint="Make a new one.")
+            if self._widget is None:
+                self._is_started = True
+                box = ipywidgets.VBox([self.heading, self._body(), self.notice])
+                box.add_class("petsync-form")
+                self._widget = box
+            return self._widget
 
     if not TYPE_CHECKING:
 

@@ -316,6 +316,35 @@ def test_callbacks_come_one_at_a_time(form: _Form) -> None:
     assert most == [1]
 
 
+def test_results_wait_until_the_form_is_built() -> None:
+    """Work that ends while the form is built is handled when all its widgets exist. Results of
+    other forms wait too, because they may belong to a part of this form.
+    """
+    handled: list[str] = []
+    other = _Form()
+
+    async def nothing() -> None:
+        pass
+
+    class Page(_Form):
+        def _body(self) -> ipywidgets.Widget:
+            task = self.work.start(nothing(), lambda _: handled.append("ended"))
+            other.work.start(nothing(), lambda _: handled.append("ended"))
+            task.done.result(60)
+            # Without the lock, the results arrive now.
+            threading.Event().wait(0.1)
+            handled.append("built")
+            return super()._body()
+
+    page = Page()
+    assert page.widget is not None
+    assert page.work.wait()
+    assert other.work.wait()
+    assert handled == ["built", "ended", "ended"]
+    page.close()
+    other.close()
+
+
 def _shell(*, allows_input: bool) -> Callable[[], types.SimpleNamespace]:
     kernel = types.SimpleNamespace(_allow_stdin=allows_input)
     return lambda: types.SimpleNamespace(kernel=kernel)
