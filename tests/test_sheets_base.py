@@ -79,7 +79,7 @@ def test_an_export_carries_its_snapshot(tmp_path, name):
     assert_same_frames(sheet.base.frame, snapshot.frame)
     assert len(sheet.base) == 3
     assert sheet.base.store == "http://shop.example/v2/ü"
-    assert sheet.base.taken_at == "2026-11-21T12:30:00+00:00"
+    assert sheet.base.taken_at == "2026-11-21T12:30:00.000000+00:00"
     assert sheet.base.statuses == ("available", "sold")
 
 

@@ -343,7 +343,7 @@ def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -
 
     if not tags:
         return store.snapshot(statuses=statuses).as_base()
-    taken_at = datetime.now(UTC).isoformat(timespec="seconds")
+    taken_at = datetime.now(UTC).isoformat(timespec="microseconds")
     pets = store.find_by_tags(*tags)
     wanted = pets[pets["status"].isin(statuses)] if statuses else pets
     return Base(

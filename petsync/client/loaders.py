@@ -431,7 +431,7 @@ async def _load(
     statuses: tuple[str, ...] = (),
     tags: tuple[str, ...] = (),
 ) -> pd.DataFrame:
-    taken_at = datetime.now(UTC).isoformat(timespec="seconds")
+    taken_at = datetime.now(UTC).isoformat(timespec="microseconds")
     calls = each_query(make, statuses or tags, api.session.profile)
     parts = [(await api.session.send(into_target(call, new_table))).to_table() for call in calls]
     pets = PetTable(table=without_duplicates(pa.concat_tables(parts)))

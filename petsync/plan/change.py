@@ -451,7 +451,7 @@ class Snapshot:
         return Base(
             pets=pets,
             store=self.source,
-            taken_at=self.taken_at.isoformat(timespec="seconds"),
+            taken_at=self.taken_at.isoformat(timespec="microseconds"),
             statuses=self.coverage.statuses,
         )
 

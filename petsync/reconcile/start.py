@@ -564,8 +564,7 @@ def _start_from_export(
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
     by_hand, notes_by_hand = _find_runs_by_hand(context, sheet, since, service, (), bases)
     by_hand, added = _split_added_pets(by_hand, sheet)
-    # An export is dated in whole seconds: an export in the same second is not an older file.
-    older = base.taken_at[:19] < last[:19] and (
+    older = is_older and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
         "round: the file may have been replaced by an older one. It is compared using that base"
     )

@@ -80,7 +80,7 @@ async def snapshot_to(
         _move_files(Path(temporary), folder, written)
     manifest = Manifest(
         store=api.session.base_url,
-        taken_at=taken_at.isoformat(timespec="seconds"),
+        taken_at=taken_at.isoformat(timespec="microseconds"),
         coverage=coverage,
         pets=sum(part.rows for part in written),
         reread=tuple(sorted(reread)),

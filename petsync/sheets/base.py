@@ -62,8 +62,8 @@ def base_notice(base: Base) -> str:
     """Return the notice for users who open the base; plain ASCII."""
     store = base.store.encode("ascii", "replace").decode()
     return (
-        f"# An export of {count(len(base), 'pet')} of {store}, taken at {base.taken_at}. petsync "
-        "needs this to distinguish your changes from changes in the store. Do not edit it."
+        f"# An export of {count(len(base), 'pet')} of {store}, taken at {base.taken_at[:19]} UTC. "
+        "petsync needs this to distinguish your changes from changes in the store. Do not edit it."
     )
 
 
