@@ -1,6 +1,8 @@
 """The base of a sheet: the store's records at its export, read back or refused."""
 
+import base64
 import io
+import random
 import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +24,7 @@ from petsync.sheets import peek, read_sheet, results, sidecar, worksheet_of, wri
 from petsync.sheets.base import BASE_NAME, BASE_TAB
 from petsync.sheets.xlsx import read
 from petsync.table.arrow import PetTable, table_from_pets
-from petsync.table.base import LINE, Base, ParcelError, pack, unpack
+from petsync.table.base import LINE, Base, ParcelError, _digest, pack, unpack
 from petsync.table.frame import frame_from_pets, pets_from_frame
 
 pytestmark = pytest.mark.slow
@@ -104,6 +106,13 @@ def test_lines_are_plain_and_fit_a_cell():
     assert max(map(len, lines)) <= LINE
     assert all(line.isascii() and line.isprintable() for line in lines)
     assert unpack(lines) == data
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65_791, 65_792, 1 << 20])
+def test_data_of_each_size_comes_back(size):
+    """Data reads back, whatever the length of the field that holds its size."""
+    data = random.Random(size).randbytes(size // 2) + b"ab" * (size // 4) + b"c" * size
+    assert unpack(pack(data[:size])) == data[:size]
 
 
 def test_what_packs_too_well_is_carried_too():
@@ -195,6 +204,24 @@ def miscounted(lines):
     return pack(unpack(lines).replace(b'"pets":5000', b'"pets":5001'))
 
 
+def repacked(lines, change):
+    packed = change(base64.b64decode("".join(lines[1:])))
+    digest = _digest(2, 1, packed)
+    return [f"petsync-base 2 1 {digest}", base64.b64encode(packed).decode()]
+
+
+def of_another_size(lines):
+    return repacked(lines, lambda packed: packed[:6] + bytes([packed[6] ^ 1]) + packed[7:])
+
+
+def without_a_size(lines):
+    return repacked(lines, lambda packed: packed[:4] + b"\x00" + packed[5:])
+
+
+def of_another_kind(lines):
+    return repacked(lines, lambda packed: b"(")
+
+
 def of_no_text(lines):
     return [lines[0], "é", *lines[2:]]
 
@@ -214,6 +241,9 @@ REASONS = {
     compressed_twice: "they are not pets",
     with_unequal_tags: "they are not pets",
     with_extra_of_another_kind: "they are not pets",
+    of_another_size: "they cannot be unpacked",
+    without_a_size: "they cannot be unpacked",
+    of_another_kind: "they cannot be unpacked",
     miscounted: "they have 5,000 pets instead of 5,001",
 }
 

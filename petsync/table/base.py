@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import re
 import zlib
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
@@ -69,12 +68,11 @@ LINE = 30_000
 """The maximum length of a line. A cell in Excel has at most 32,767 characters."""
 
 _VERSION, _OLD_VERSION = 2, 1
-_PLAIN = b"\0"
+_PLAIN, _ZSTD = b"\0", b"\x28\xb5\x2f\xfd"
 _LABEL = re.compile(r"petsync-base ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})")
 _ANY_LABEL = re.compile(r"petsync-base ")
 # Data may be unpacked to this many bytes, or to this many times its packed size if that is more.
 _MIN_LIMIT, _MAX_RATIO = 1 << 24, 64
-_PART_BYTES = 1 << 22
 _TEXT = pa.large_string()
 _ESCAPED = r"[\x00-\x1f\"\\]"
 """Matches the characters that JSON escapes."""
@@ -163,22 +161,27 @@ def _digest(version: int, count: int, packed: bytes) -> str:
 def _expand(packed: bytes) -> pa.Buffer:
     if packed.startswith(_PLAIN):
         return pa.py_buffer(packed).slice(len(_PLAIN))
-    limit, size = _compute_size_limit(packed), 0
-    parts: deque[bytes] = deque()
+    size = _read_content_size(packed)
+    if size > _compute_size_limit(packed):
+        raise ParcelError("they are far too large when unpacked")
     try:
-        with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
-            while part := stream.read(_PART_BYTES):
-                parts.append(part)
-                size += len(part)
-                if size > limit:
-                    raise ParcelError("they are far too large when unpacked")
+        # Raises OSError if the content has another size.
+        return pa.decompress(packed, decompressed_size=size, codec="zstd")
     except OSError:
         raise ParcelError("they cannot be unpacked") from None
-    data = pa.allocate_buffer(size)
-    with pa.FixedSizeBufferWriter(data) as writer:
-        while parts:
-            writer.write(parts.popleft())
-    return data
+
+
+def _read_content_size(frame: bytes) -> int:
+    """Return the size of the content that the header of a Zstandard frame gives (RFC 8878, section
+    3.1.1.1), or 0.
+    """
+    if not frame.startswith(_ZSTD) or len(frame) <= len(_ZSTD):
+        return 0
+    descriptor = frame[len(_ZSTD)]
+    flag, is_single, dictionary = descriptor >> 6, descriptor >> 5 & 1, descriptor & 3
+    start = len(_ZSTD) + 1 + (not is_single) + (0, 1, 2, 4)[dictionary]
+    length = (is_single, 2, 4, 8)[flag]
+    return int.from_bytes(frame[start : start + length], "little") + (256 if length == 2 else 0)
 
 
 def _inflate(packed: bytes) -> bytes:
