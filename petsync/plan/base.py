@@ -307,7 +307,7 @@ class RowComparison:
         missing = known - self.filled_columns - {"id"}
         renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
         base = Base(
-            pets=pets_by_id(frame),
+            pets=PetTable(snapshot.pets.table) if frame is rows else pets_by_id(frame),
             store=snapshot.source,
             taken_at=snapshot.taken_at.isoformat(timespec="microseconds"),
             columns=self.filled_columns | missing,
