@@ -136,24 +136,29 @@ class ConnectForm(Form):
         address = self.url.value.strip()
         if not address:
             raise SettingsError("there is no address yet", hint="Fill it in above.")
-        self._take_store(connect(**{**self._options, "url": address}))
+        options = {**self._options, "url": address}
+        self._open(lambda: connect(**options), "Connecting …", self._take_store)
 
     def _demo(self) -> None:
+        self._open(demo, "Starting a sample store on this machine …", self._take_sample)
+
+    def _open(self, make: Callable[[], Store], text: str, take: Callable[[Store], object]) -> None:
+        """Make the store in a thread: the system's keyring may ask the user first."""
+
+        def end_with(act: Callable[[Any], object]) -> Callable[[Any], None]:
+            def end(result: object) -> None:
+                self.go.disabled = self.sample.disabled = False
+                act(result)
+
+            return end
+
         self.go.disabled = self.sample.disabled = True
-        self.tell("Starting a sample store on this machine …")
-        self.work.start(asyncio.to_thread(demo), self._take_sample, self._fail_sample)
+        self.tell(text)
+        self.work.start(asyncio.to_thread(make), end_with(take), end_with(self.fail))
 
     def _take_sample(self, store: Store) -> None:
         self._sample = store
-        self._allow()
         self._take_store(store)
-
-    def _fail_sample(self, error: PetsyncError) -> None:
-        self._allow()
-        self.fail(error)
-
-    def _allow(self) -> None:
-        self.go.disabled = self.sample.disabled = False
 
     def _take_store(self, store: Store) -> None:
         self.notice.clear()

@@ -211,10 +211,12 @@ def test_asks_for_the_store(box: Sandbox, here: Path, shown: Callable[[AppForm],
     assert asking.notice.text == "there is no address yet"
     asking.url.value = "no address"
     asking.go.click()
+    assert asking.work.wait()
     assert asking.notice.tone == "problem"
     assert page.store is None
     asking.url.value = box.url
     asking.go.click()
+    assert asking.work.wait()
     assert (page.current, states(page, "disabled")) == ("sign-in", [])
     assert page.store is not None
     assert page.store.url == box.url
@@ -253,7 +255,7 @@ def choose_store(page: AppForm, url: str) -> ConnectForm:
     asking.notice.clear()
     asking.url.value = url
     asking.url._handle_custom_msg({"event": "submit"}, [])
-    until(lambda: asking.notice.text or page.notice.text)
+    until(lambda: (asking.notice.text or page.notice.text) and not asking.work.is_busy)
     return asking
 
 
@@ -425,6 +427,7 @@ def test_a_chosen_store_has_the_options_of_the_page(
     assert isinstance(asking, ConnectForm)
     asking.url.value = "http://shop.example/v2"
     asking.go.click()
+    assert asking.work.wait()
     assert page.store is not None
     assert page.store.aio.settings.state == Path("kept").absolute()
     page.store.api.aio.session.require_safe_address()
