@@ -11,6 +11,7 @@ import threading
 import unicodedata
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -456,6 +457,16 @@ class Heading(Part, script="heading.js"):
 
     text = t.Unicode("").tag(sync=True)
     level = t.Int(3).tag(sync=True)
+    shown: ClassVar[Future[None]] = Future()
+    """Done when a browser has shown a heading, and therefore knows all widgets of its page."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.on_msg(self._handle_message)
+
+    def _handle_message(self, _: object, content: dict[str, Any], __: object) -> None:
+        if content.get("shown") and not self.shown.done():
+            self.shown.set_result(None)
 
     def focus(self) -> None:
         """Move the focus here, for example when the focused element is removed or disabled."""

@@ -39,6 +39,24 @@ _ONE_AT_A_TIME = threading.RLock()
 """Held while a form is built and while a callback runs. All forms share it: a callback of one form
 may call another form, and with a lock for each form two threads could wait for each other.
 """
+_SHOWN_TIMEOUT_S = 30.0
+
+
+async def _hold_until_shown(work: Coroutine[Any, Any, R]) -> R:
+    """Do the work, and hold its result or error until a browser shows the page: it gets only a part
+    of the widgets that are made while it connects to the kernel, and then shows an error instead.
+    """
+
+    async def hold() -> None:
+        await asyncio.wait([asyncio.wrap_future(Heading.shown)], timeout=_SHOWN_TIMEOUT_S)
+
+    try:
+        result = await work
+    except Exception:
+        await hold()
+        raise
+    await hold()
+    return result
 
 
 class Work:
@@ -90,7 +108,8 @@ class Work:
         `cancel()` on the task stops it as Ctrl-C does: a run ends between two changes and raises
         InterruptedRunError; other work ends without a message.
         """
-        task = _LOOP.start(work)
+        is_early = _is_page() and not Heading.shown.done()
+        task = _LOOP.start(_hold_until_shown(work) if is_early else work)
         self._tasks.add(task)
         starter = threading.get_ident()
 

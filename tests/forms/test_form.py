@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import ipywidgets
@@ -18,7 +19,7 @@ from petsync.errors import LockedError, PetsyncError
 from petsync.report.document import Document, Note
 from petsync.sheets.files import AS_ENCODED
 from petsync.sheets.headers import mapping_way
-from petsync.widgets.components import in_form
+from petsync.widgets.components import Heading, in_form
 from petsync.widgets.form import Form, is_live
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
@@ -343,6 +344,34 @@ def test_results_wait_until_the_form_is_built() -> None:
     assert handled == ["built", "ended", "ended"]
     page.close()
     other.close()
+
+
+def test_results_wait_until_the_page_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a page, results and errors of work are handled when the browser has shown a heading;
+    widgets that are made before could reach it in part.
+    """
+    monkeypatch.setenv("VOILA_BASE_URL", "/")
+    monkeypatch.setattr(Heading, "shown", Future())
+    handled: list[object] = []
+    form = _Form()
+
+    async def seven() -> int:
+        return 7
+
+    async def fails() -> None:
+        raise LockedError("no")
+
+    form.work.start(seven(), handled.append)
+    form.work.start(fails(), print, lambda error: handled.append(error.message))
+    assert not form.work.wait(0.2)
+    assert handled == []
+    form.heading._handle_custom_msg({"shown": True}, [])
+    assert form.work.wait()
+    assert sorted(map(str, handled)) == ["7", "no"]
+    form.work.start(seven(), handled.append)
+    assert form.work.wait()
+    assert handled[2:] == [7]
+    form.close()
 
 
 def _shell(*, allows_input: bool) -> Callable[[], types.SimpleNamespace]:

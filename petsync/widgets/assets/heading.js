@@ -51,6 +51,7 @@ export default () => {
       placed.observe(el);
       const save = saving(() => el.closest(".petsync-form"));
       window.addEventListener("keydown", save, true);
+      model.send({ shown: true });
       return () => {
         placed.disconnect();
         window.removeEventListener("keydown", save, true);
