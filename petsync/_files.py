@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from os.path import lexists
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, NamedTuple, TypeGuard
 
 from petsync.errors import PetsyncError
@@ -33,6 +33,7 @@ __all__ = [
     "has_wildcards",
     "is_address",
     "is_in_parts",
+    "is_made",
     "landing",
     "list_files",
     "make_folder",
@@ -69,12 +70,22 @@ READABLE = (
 """The endings of the files that are read as sheets."""
 
 
-def ending_of(path: str | Path) -> str:
+def ending_of(path: str | PurePath) -> str:
     """Return the ending of a file's name in lower case, "" if it has none: `.xlsx`, or for a
     compressed file `.csv.gz`.
     """
-    suffixes = [suffix.casefold() for suffix in Path(path).suffixes[-2:]]
+    suffixes = [suffix.casefold() for suffix in PurePath(path).suffixes[-2:]]
     return "".join(suffixes if suffixes and suffixes[-1] in PACKED else suffixes[-1:])
+
+
+_MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
+
+
+def is_made(path: PurePath) -> bool:
+    """Return true for the name of a backup or of results, which petsync writes beside a sheet, and
+    for the name of a spreadsheet program's lock.
+    """
+    return path.name.startswith("~$") or _MADE.search(path.stem) is not None
 
 
 # Sheets in several files, which are compared in parts.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import zipfile
 from collections import defaultdict
@@ -20,7 +19,7 @@ import pandas as pd
 from petsync import sheets
 from petsync._display import quote
 from petsync._extras import needs_extra
-from petsync._files import EDITABLE, READABLE, ending_of, is_address
+from petsync._files import EDITABLE, READABLE, ending_of, is_address, is_made
 from petsync.config.model import Job
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
@@ -74,8 +73,6 @@ def connect_store(job: Job, state: Path) -> Store:
 # Sources of a job's rows: a sheet, the sheets of a folder, or a database query.
 
 
-_MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
-"""The endings, before the extension, of the names of files that petsync creates beside a sheet."""
 _LISTED = 5
 _READ_ONLY = {
     "sqlite": "PRAGMA query_only = ON",
@@ -463,8 +460,7 @@ def _is_sheet(path: Path, endings: Collection[str]) -> bool:
     """Return true if the file has one of the endings, unless it is hidden, or a lock, backup or
     results file.
     """
-    is_hidden = path.name.startswith((".", "~$"))
-    return not is_hidden and ending_of(path) in endings and _MADE.search(path.stem) is None
+    return not path.name.startswith(".") and not is_made(path) and ending_of(path) in endings
 
 
 def _describe_query(job: Job) -> str:

@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from petsync._files import has_wildcards, list_files
+from petsync._display import count
+from petsync._files import READABLE, ending_of, has_wildcards, is_made, list_files
 from petsync.apply.planfile import PLAN_KEY
 from petsync.errors import SettingsError, SheetError
 from petsync.plan.notes import first_items
-from petsync.scale.parts import BASE_FOLDER, PartFolder, PartWriter, part_of, read_rows
+from petsync.scale.parts import BASE_FOLDER, MANIFEST, PartFolder, PartWriter, part_of, read_rows
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
@@ -88,9 +89,11 @@ def find_files(path: str | Path) -> tuple[list[Path], str]:
 
 
 def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
-    """Return the files that belong to the sheet at `path`, and their kind. Raises
-    SheetError as `find_files` does.
+    """Return the files that belong to the sheet at `path`, and their kind: no backups and no
+    results, unless there are no others. Raises SheetError as `find_files` does, and if a sheet in
+    another format would be left out.
     """
+    there = [each for each in there if not is_made(each)] or there
     found = [each for each in there if each.suffix.casefold() in KIND_OF_PART]
     if not found:
         raise SheetError(
@@ -104,7 +107,15 @@ def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
             + ", ".join(f"{each.name} ({kind})" for kind, each in sorted(files.items())),
             hint="A sheet has files of one kind. Name them with a pattern, such as 'pets/*.csv'.",
         )
-    return found, next(iter(files))
+    kind = next(iter(files))
+    sheets = [each.name for each in there if ending_of(each) in READABLE and each.name != MANIFEST]
+    if others := [name for name in sheets if name not in {each.name for each in found}]:
+        raise SheetError(
+            f"{path} has {first_items(others)} beside {count(len(found), f'{kind} file')}",
+            hint="All files of a sheet need the same format. Save the others in it, or name the "
+            "files with a pattern, such as 'pets/*.csv'.",
+        )
+    return found, kind
 
 
 def find_exported(files: SheetFiles) -> PartFolder | Base | str | None:

@@ -230,6 +230,24 @@ def test_json_lines_are_compared(box: Sandbox, shell: Shell) -> None:
     assert [tag.name for tag in changes[0].after.tags] == ["calm", "new"]
 
 
+def test_what_petsync_writes_beside_a_sheet_is_no_part_of_it(box: Sandbox, shell: Shell) -> None:
+    """The backups and results of the files in a folder, which have older values, are left out, and
+    so is the lock of a spreadsheet program; a pattern that has only these files reads them.
+    """
+    Path("big").mkdir()
+    for name, content in (
+        ("a.csv", "id,name\n1,Zed\n"),
+        ("a.backup-20261130-043212.csv", "id,name\n2,Old\n"),
+        ("a.results.csv", "id,name,result\n1,Zed,done\n"),
+        ("a.results-2.csv", "id,name,result\n1,Zed,done\n"),
+        ("~$a.xlsx", "x"),
+    ):
+        Path("big", name).write_text(content, encoding="utf-8")
+    for path, changed in (("big", 1), ("big/*", 1), ("big/*.backup-*", 2)):
+        assert shell("plan", path, "--url", box.url, "-o", "plan.json").code == 0
+        assert [each.pet_id for each in Plan.load("plan.json").updates] == [changed]
+
+
 @pytest.mark.parametrize(
     ("files", "text"),
     [
@@ -246,6 +264,8 @@ def test_json_lines_are_compared(box: Sandbox, shell: Shell) -> None:
         ({"a.jsonl": '{"id": 1, "satus": "sold"}'}, "a.jsonl has columns that petsync does not"),
         ({"a.jsonl": '{"id": 1, "colour": "red"}'}, "a.jsonl has no known column except the ids"),
         ({"a.xlsx": "x"}, "big has no Parquet, CSV or JSON Lines file"),
+        ({"a.csv": "id,name\n", "b.xlsx": "x"}, "big has b.xlsx beside 1 CSV file"),
+        ({"a.csv": "id,name\n", "b.csv.gz": "x", "c.json": "{}"}, "big has b.csv.gz, c.json be"),
     ],
 )
 def test_files_that_cannot_be_read_are_named(
