@@ -13,6 +13,7 @@ from shop import base_of, plan_of, sheet_saying
 
 import petsync as ps
 from petsync.plan.compare import find_exchanged, find_twins
+from petsync.plan.guard import Guard
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -208,6 +209,25 @@ def test_a_moved_id_is_found_among_many_pets_of_one_name(number: int) -> None:
     plan = plan_of(pets, sheet)
     assert not plan.changes
     assert [each.rule for each in plan.conflicts] == ["misplaced-id"] * 2
+
+
+def test_moved_ids_refuse_the_changes_between_pets_of_one_name() -> None:
+    """If ids moved down by a row, the rows with another name are conflicts. The few whose pet has
+    the name by chance would overwrite it, so the guard refuses them.
+    """
+    names = ["Ada", "Bo", "Cleo", "Cleo", "Dot", "Emil"]
+    pets = [
+        ps.Pet(id=n, name=name, status="sold", tags=(ps.Tag(None, f"{n}"),))
+        for n, name in enumerate(names, 1)
+    ]
+    rows = [{"id": each.id + 1, "name": each.name, "tags": [*each.tags]} for each in pets]
+    plan = plan_of(pets, sheet_saying(*rows[:-1], base=base_of(pets)), guard=Guard())
+    assert [each.pet_id for each in plan.changes] == [4]
+    assert {each.rule for each in plan.conflicts} == {"misplaced-id"}
+    assert [each.limit for each in plan.verdict.refusals] == ["shifted"]
+    assert "the column id was sorted or shifted" in str(plan.verdict.refusals[0])
+    few = plan_of(pets, sheet_saying(rows[2], base=base_of(pets)), guard=Guard())
+    assert (len(few.changes), few.verdict.refusals) == (1, ())
 
 
 def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> None:

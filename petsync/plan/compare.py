@@ -1641,6 +1641,20 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
     return result
 
 
+def _with_moved_ids(
+    shifted: ShiftedColumns, conflicts: Sequence[Conflict], changes: Sequence[Change]
+) -> ShiftedColumns:
+    """Return the shifted columns, with `id` if at least as many rows are in conflict because of
+    misplaced ids as rows change their pets: those only have the names of the pets with these ids.
+    """
+    misplaced = sum(each.rule == "misplaced-id" for each in conflicts)
+    if misplaced < max(_MIN_SHIFTED, sum(each.row is not None for each in changes)):
+        return shifted
+    result = ShiftedColumns(("id", *shifted))
+    result.note = shifted.note
+    return result
+
+
 def _is_moved(edited: match.Positions, new: match.Positions, was: match.Positions) -> bool:
     """Return true if the edits are values of other rows, and too many to be a coincidence."""
     if len(edited) < _MIN_SHIFTED:
@@ -2041,6 +2055,7 @@ def _build_plan(
     decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
     moved = find_shifted(decided, sheet, base, decisions.unedited)
+    moved = _with_moved_ids(moved, conflicts, decided)
     before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
     edited |= {row: edited[row] | {"name"} for row in edited.keys() & renamed_rows}

@@ -1198,7 +1198,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             updates=kinds["update"],
             deletes=kinds["delete"],
             namesakes=tally.namesakes,
-            shifted=[column for column in self.shifted if tally.fields[column]],
+            shifted=[
+                column
+                for column in self.shifted
+                if (any(kinds.values()) if column == "id" else tally.fields[column])
+            ],
             is_least=self.coverage.is_narrow,
             sentinels=dict.fromkeys(watched),
         )
