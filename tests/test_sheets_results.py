@@ -107,6 +107,27 @@ def test_the_rest_of_the_workbook_stays(workbook, tmp_path):
     assert sorted(changed) == ["xl/styles.xml", "xl/worksheets/sheet1.xml"]
 
 
+@pytest.mark.parametrize("copy", ["results", "marked"])
+def test_a_copy_keeps_the_file_that_it_replaces(workbook, tmp_path, copy):
+    """A file that has the name of a copy gets a backup: it may have the user's edits."""
+    path, sheet = tmp_path / "out.xlsx", read_sheet(workbook)
+
+    def write():
+        if copy == "results":
+            return write_results(sheet, RESULTS, path)
+        return annotate_sheet(sheet, path).backup
+
+    assert write() is None
+    book = openpyxl.load_workbook(path)
+    book["Pets"]["B3"] = "mine"
+    book.save(path)
+    edited = path.read_bytes()
+    backup = write()
+    assert backup.read_bytes() == edited
+    assert backup.name.startswith("out.backup-")
+    assert path.read_bytes() != edited
+
+
 def test_the_copy_can_be_read_again(workbook, tmp_path):
     """The copy reads like the sheet, with the assigned ids and the results as further columns."""
     first = read_sheet(workbook)

@@ -193,9 +193,9 @@ def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: b
 
         report_workbook(report, path)
     else:
-        from petsync.sheets import write_results
+        from petsync.sheets.results import build_results
 
-        write_results(sheet, report, path, follow=is_named)
+        build_results(sheet, report, path).write(follow=is_named)
 
 
 def save_report(report: Report, path: Path) -> None:

@@ -14,6 +14,7 @@ from petsync.sheets.results import (
     as_path,
     as_sheet,
     as_workbook,
+    back_up,
     check_other_path,
 )
 from petsync.table.sheet import Sheet
@@ -33,6 +34,8 @@ class AnnotatedCopy:
     """The number of marked cells."""
     lost: tuple[str, ...] = ()
     """Sentences about what the copy does not keep, and about marks that may not be visible."""
+    backup: Path | None = None
+    """The backup of a file that was at `path` before."""
 
 
 def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
@@ -42,10 +45,11 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     the fix. Other parts of the workbook stay unchanged, including charts, macros and comments of
     users; `lost` of the result names the exceptions, such as macros in an `.xlsx`. Earlier marks of
     petsync are replaced. The copy of a CSV file is a workbook with its cells as text; each record
-    is in the row with the number of its first line. The copy has the sheet's corrections.
+    is in the row with the number of its first line. The copy has the sheet's corrections. An
+    existing file at `path` gets a backup, as in `write_back`.
 
     Raises SheetError if the file has changed since it was read, `path` is the sheet itself or not a
-    workbook, or the copy cannot be written.
+    workbook, the file at `path` is open in Excel or LibreOffice, or the copy cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Check it again.")
@@ -68,9 +72,12 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     else:
         tab = sheet.tab
     annotated = annotate_workbook(source, tab, sheet.problems, path.suffix)
+    backup = back_up(path)
     write_atomically(path, annotated.data, like=sheet.source, error=SheetError)
     lost = (
         f"The copy of {source.form} has its cells only." if source.form else "",
         *annotated.lost,
     )
-    return AnnotatedCopy(path=path, cells=annotated.cells, lost=tuple(filter(None, lost)))
+    return AnnotatedCopy(
+        path=path, cells=annotated.cells, lost=tuple(filter(None, lost)), backup=backup
+    )

@@ -6,13 +6,12 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from os.path import lexists
 from pathlib import Path
 
 import numpy as np
 
 from petsync.errors import SheetError
-from petsync.sheets.files import Source, must_be_closed
+from petsync.sheets.files import Source
 from petsync.sheets.grid import CellEdits, CellKind, Cells, Grid
 from petsync.sheets.load import load_unchanged
 from petsync.sheets.read import as_edited, read_grid
@@ -20,9 +19,9 @@ from petsync.sheets.results import (
     as_path,
     as_sheet,
     as_workbook,
+    back_up,
     check_other_path,
     check_suffix,
-    create_backup,
     sidecar_lines,
     write_file,
 )
@@ -51,11 +50,7 @@ def write_corrected(
     check_other_path(path, source)
     check_suffix(path, source)
     copy = corrected_source(source, as_edited(sheet), path.suffix)
-    backup = None
-    if lexists(path) and path.is_file():
-        must_be_closed(path)
-        file = path.resolve()
-        backup = create_backup(file, file.read_bytes(), now or dt.datetime.now(dt.UTC))
+    backup = back_up(path, now)
     write_file(path, copy, copy.data, sidecar_lines(copy))
     return backup
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os.path import lexists
 from pathlib import Path
 
 import msgspec
@@ -20,7 +18,7 @@ from petsync.plan.lineage import actions_of, find_source_rows, read_row_pets, sl
 from petsync.plan.plan import Plan
 from petsync.plan.report import Outcome, Report
 from petsync.sheets.base import BASE_TAB, base_notice
-from petsync.sheets.files import Source, must_be_closed
+from petsync.sheets.files import Source
 from petsync.sheets.grid import Grid, letter
 from petsync.sheets.headers import ACTION, own_results
 from petsync.sheets.load import load_unchanged
@@ -29,8 +27,8 @@ from petsync.sheets.results import (
     as_path,
     as_planned,
     as_sheet,
+    back_up,
     check_other_path,
-    create_backup,
     id_edits,
 )
 from petsync.sheets.xlsx.contents import OUT
@@ -128,10 +126,7 @@ def write_failed_rows(
     )
     if not wanted:
         return found
-    backup = None
-    if lexists(path) and path.is_file():
-        must_be_closed(path)
-        backup = create_backup(path.resolve(), path.read_bytes(), dt.datetime.now(dt.UTC))
+    backup = back_up(path)
     content = _Excerpt(sheet, report, wanted, advice, source, statuses).content()
     write_atomically(path, content, like=sheet.source, error=SheetError)
     return replace(found, backup=backup)

@@ -57,13 +57,16 @@ from petsync.table.sheet import Finding, Sheet, cell_address, frame_of
 
 __all__ = [
     "Results",
+    "ResultsCopy",
     "apply_results",
     "as_path",
     "as_planned",
     "as_results",
     "as_sheet",
     "as_workbook",
+    "back_up",
     "backup_before_export",
+    "build_results",
     "check_other_path",
     "check_replaceable",
     "check_same_sheet",
@@ -247,7 +250,9 @@ _AGREES = "the store already has these values"
 _IGNORED = "ignored, because of its action"
 
 
-def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: bool = True) -> None:
+def write_results(
+    sheet: Sheet, results: Results, path: str | Path, *, now: dt.datetime | None = None
+) -> Path | None:
     """Write to `path` a copy of the sheet's file with the outcome of each row, in the columns
     `outcome`, `message`, `assigned_id` and `row`.
 
@@ -260,18 +265,43 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     numbers of the categories that the run sent. The sheet's base is updated with the results of the
     report. The sheet's corrections are written into the copy, except over formulas that other cells
     share. Other parts of the file are kept, except a digital signature, and macros
-    unless the copy is an `.xlsm`.
+    unless the copy is an `.xlsm`. An existing file at `path` gets a backup, as in `write_back`.
+    Return the path of the backup, or None if there was no file.
 
-    If `follow` is false, a symbolic link at `path` is an error. Raises SheetError if the file has
-    changed since it was read, the report is for another sheet, `path` is the sheet itself or names
-    another kind of file, the copy cannot be written, or an argument has the wrong type.
+    Raises SheetError if the file has changed since it was read, the report is for another sheet,
+    `path` is the sheet itself or names another kind of file, the file at `path` is open in Excel or
+    LibreOffice, the copy cannot be written, or an argument has the wrong type.
     """
+    copy = build_results(sheet, results, path)
+    backup = back_up(copy.path, now)
+    copy.write()
+    return backup
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsCopy:
+    """The copy of a sheet's file that `write_results` writes to `path`."""
+
+    path: Path
+    source: Source
+    data: bytes
+    lines: list[str] | None
+
+    def write(self, *, follow: bool = True) -> None:
+        """Write the copy, over any file at its path. If `follow` is false, a symbolic link there is
+        an error. Raises SheetError.
+        """
+        write_file(self.path, self.source, self.data, self.lines, follow=follow)
+
+
+def build_results(sheet: Sheet, results: Results, path: str | Path) -> ResultsCopy:
+    """Return the copy that `write_results` writes. Raises its errors."""
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
     source = load_unchanged(sheet, _SEE_REPORT)
     check_other_path(path, source)
     check_suffix(path, source)
     sheet = as_planned(sheet, results)
-    write_file(path, source, *apply_results(source, sheet, results, path.suffix), follow=follow)
+    return ResultsCopy(path, source, *apply_results(source, sheet, results, path.suffix))
 
 
 def apply_results(
@@ -848,6 +878,17 @@ _EXPORT_CHECKS = {
     ".jsonl": _are_pets_by_line,
     ".parquet": _is_table_of_pets,
 }
+
+
+def back_up(path: Path, now: dt.datetime | None = None) -> Path | None:
+    """Write a backup of the file at `path`, and return its path; None if there is no file. Raises
+    SheetError if the file is open in another program.
+    """
+    if not path.is_file():
+        return None
+    must_be_closed(path)
+    file = path.resolve()
+    return create_backup(file, file.read_bytes(), now or dt.datetime.now(dt.UTC))
 
 
 def create_backup(file: Path, data: bytes, now: dt.datetime) -> Path:

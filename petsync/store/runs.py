@@ -83,7 +83,12 @@ from petsync.plan.scope import longest_list
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
-from petsync.sheets.results import create_backup, find_written_digest, write_back_noting_digest
+from petsync.sheets.results import (
+    build_results,
+    create_backup,
+    find_written_digest,
+    write_back_noting_digest,
+)
 from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = [
@@ -535,7 +540,8 @@ class Outputs:
             if self.history.journal.note(_results_note_name(path)) != _compute_digest(path):
                 backup = create_backup(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
         sheet_with_base = self.history.continue_base(sheet)
-        sheets.write_results(sheet_with_base, _report_for_sheet(report, sheet), path, follow=follow)
+        copy = build_results(sheet_with_base, _report_for_sheet(report, sheet), path)
+        copy.write(follow=follow)
         # Without the note the next run makes a backup of this file, so nothing is lost.
         with suppress(PetsyncError):
             self.history.set_note(

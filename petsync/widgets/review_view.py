@@ -54,6 +54,7 @@ from petsync.report.views.run import group_details
 from petsync.report.words import ResultGroup, capital, results_by_cause
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
+from petsync.sheets.results import back_up, build_results
 from petsync.store import Store
 from petsync.store.runs import Outputs, assigns_ids, default_results_path
 from petsync.table.sheet import Finding, Sheet
@@ -682,7 +683,10 @@ class LeftFiles:
                 return file_link(name, path.read_bytes(), label)
         # The folder is gone, so a file that is too large for the page needs another place.
         path = Path(name).absolute()
-        write_results(sheet, report, path, follow=False)
+        copy = build_results(sheet, report, path)
+        if not path.is_symlink():
+            back_up(path)
+        copy.write(follow=False)
         return blocks_html(Note(f"Continue with {path}: it has the new ids."))
 
 

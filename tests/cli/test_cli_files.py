@@ -23,6 +23,7 @@ from petsync._files import open_private
 from petsync.errors import SheetError
 from petsync.sandbox import Sandbox
 from petsync.sheets import read_sheet, write_back
+from petsync.sheets.results import build_results
 from petsync.widgets.sheet import save_marked
 
 pytestmark = pytest.mark.slow
@@ -90,7 +91,7 @@ def test_a_link_after_the_name_was_chosen_is_an_error(outside: Path, name: str) 
     with pytest.raises(
         SheetError, match=r"catalogue\.results\.csv cannot be written: .*symbolic link"
     ):
-        ps.write_results(sheet, _results(), link, follow=False)
+        build_results(sheet, _results(), link).write(follow=False)
 
 
 def test_a_base_that_is_a_link_is_not_written(shell: Shell, box: Sandbox, outside: Path) -> None:
