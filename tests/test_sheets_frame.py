@@ -26,7 +26,7 @@ from petsync.differences import diff
 from petsync.errors import SettingsError, SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag, TagName
 from petsync.protocol.json import decode_pets
-from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
+from petsync.sheets import as_edited, read_sheet, sheet_from_frame, write_sheet
 from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.columns import CLEARED
 from petsync.table.frame import frame_from_pets, pets_from_frame
@@ -283,6 +283,8 @@ def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
         ("tags", [np.array(["a", "b"])], "a list with an item of the type ndarray"),
         ("tags", pd.Series(["a", "b"]), "a value of the type Series"),
         ("name", pd.Series(["a", "b"]), "a value of the type Series"),
+        ("name", ["a"], "a value of the type list"),
+        ("category", [], "a value of the type list"),
         ("id", pd.Index([1, 2]), "a value of the type Index"),
         ("status", pd.DataFrame({"a": [1, 2]}), "a value of the type DataFrame"),
         ("photo_urls", [5], "a list with an item of the type int"),
@@ -831,6 +833,23 @@ def test_pets_are_read_from_lists_of_any_kind(tmp_path: Path) -> None:
     frame["id"] = [1.5, 2]
     with pytest.raises(SheetError, match="a value of another type than its column"):
         ps.pets_from_frame(frame)
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx", "pets.json", "pets.parquet"])
+def test_an_array_that_is_assigned_to_a_cell_is_a_list(name: str, tmp_path: Path) -> None:
+    """pandas makes an array without dimensions of an array with one item."""
+    frame = ps.frame_from_pets([Pet(id=1, name="Rex", tags=(Tag(7, "shy"),)), Pet(id=2)])
+    for column, text in (("tags", "a; b"), ("photo_urls", "u | v")):
+        frame.at[0, column] = np.array([text])
+        assert frame.at[0, column].shape == ()
+    expected = Pet(id=1, name="Rex", tags=(Tag(None, "a; b"),), photo_urls=("u | v",))
+    assert ps.pets_from_frame(frame)[0] == expected
+    write_sheet(frame, tmp_path / name)
+    for sheet in (sheet_from_frame(frame), read_sheet(tmp_path / name)):
+        assert ps.pets_from_frame(sheet.frame)[0] == expected
+        sheet.frame.at[sheet.frame.index[0], "tags"] = np.array(["c; d"])
+        again = as_edited(sheet).frame
+        assert ps.pets_from_frame(again)[0] == replace(expected, tags=(Tag(None, "c; d"),))
 
 
 @pytest.mark.parametrize(

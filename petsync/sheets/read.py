@@ -92,6 +92,7 @@ from petsync.table.frame import (
 )
 from petsync.table.lists import (
     Items,
+    as_items,
     as_lists,
     count_items,
     find_bounds,
@@ -1177,8 +1178,7 @@ def _find_unknown_edits(frame: pd.DataFrame, base: Base) -> dict[int, Fault]:
 
 
 def _whole_tags(items: Any) -> list[Tag | TagName]:
-    is_list = isinstance(items, list | tuple | np.ndarray)
-    return [each for each in items if isinstance(each, Tag | TagName)] if is_list else []
+    return [each for each in as_items(items) or () if isinstance(each, Tag | TagName)]
 
 
 def _has_unknown_fields(frame: pd.DataFrame) -> bool:
@@ -1352,11 +1352,12 @@ def _cells(place: Callable[[int], str], column_name: str, column: pd.Series[Any]
         ids = pa.array(column.array, from_pandas=True).cast(pa.large_string())
         return Cells(_flat(ids).fill_null(""))
     values = list_values(column)
-    if column_name == "tags" and any(isinstance(each, Tag | TagName) for each in values):
-        values = [[each] if isinstance(each, Tag | TagName) else each for each in values]
+    if column_name in LISTS and any(isinstance(each, _ITEM_TYPES) for each in values):
+        values = [_as_list(each) for each in values]
         column = pd.Series(lists_of(values), dtype=object)
     digits = _float_digits(column.dtype)
-    plain = _find_plain_cells(column_name, column) if {*map(type, values)} <= _TEXT_TYPES else None
+    types = _TEXT_TYPES | _LIST_TYPES if column_name in ("", *LISTS) else _TEXT_TYPES
+    plain = _find_plain_cells(column_name, column) if {*map(type, values)} <= types else None
     if plain is not None:
         cells, is_plain = plain
         rows = np.flatnonzero(~is_plain)
@@ -1371,8 +1372,19 @@ def _cells(place: Callable[[int], str], column_name: str, column: pd.Series[Any]
     return Cells(texts, kinds if kinds.any() else None)
 
 
-_TEXT_TYPES = frozenset({str, list, np.ndarray, type(None), float, type(pd.NA)})
-"""The types of texts, of lists of texts, and of missing values."""
+_ITEM_TYPES = (Tag, TagName, np.ndarray)
+
+
+def _as_list(value: Any) -> Any:
+    """Return a list of a tag without a list, the items of an array, any other value unchanged."""
+    if isinstance(value, Tag | TagName):
+        return [value]
+    return as_items(value) if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+_TEXT_TYPES = frozenset({str, type(None), float, type(pd.NA)})
+"""The types of texts and of missing values."""
+_LIST_TYPES = frozenset({list, np.ndarray})
 
 
 def _find_plain_cells(name: str, column: pd.Series[Any]) -> tuple[Any, Any] | None:
@@ -1401,7 +1413,7 @@ def _find_tag_ids(cells: pa.LargeListArray, column: pd.Series[Any]) -> pa.LargeL
     """Return the ids of the tags in a column with the names `cells`, None if no tag has an id."""
     if not isinstance(column.array, pd.arrays.NumpyExtensionArray):
         return None
-    lists = (each for each in column if isinstance(each, list | np.ndarray))
+    lists = (as_items(each) or () for each in column)
     ids = [item.id if isinstance(item, TagName) else None for each in lists for item in each]
     if ids.count(None) == len(ids):
         return None
@@ -1499,7 +1511,7 @@ def _text(column: str, value: Any, digits: int) -> str:
         if column in _PARSED_COLUMNS:
             return _check_encodable(value)
         return escape_marker(_check_encodable(value), CLEAR)
-    if isinstance(value, list):
+    if isinstance(value, list) and (column in LISTS or not column):
         return _join_items(column, value, digits) if value else CLEAR
     if value is None:
         return ""

@@ -34,7 +34,7 @@ from petsync.table.cells import CellError, parse_id
 from petsync.table.columns import COLUMNS, LISTS
 from petsync.table.frame import is_missing, list_values
 from petsync.table.frame import pets_from_frame as pets_of_frame
-from petsync.table.lists import Items, lists_of
+from petsync.table.lists import Items, as_items, lists_of
 from petsync.table.sheet import RowLabels, cell_address
 
 if TYPE_CHECKING:
@@ -365,6 +365,7 @@ def add_tag_ids(
     names have no id. Raises SheetError, with the `address` of the row, if it is unknown which ids
     the tags without a name have, and for an id that is not an exact whole number.
     """
+    tags = [as_items(each) if isinstance(each, np.ndarray) else each for each in tags]
     places = [
         n for n in (range(len(tags)) if rows is None else rows) if _are_lists(tags[n], ids[n])
     ]
@@ -413,7 +414,7 @@ def _without_missing(ids: Any) -> list[Any]:
     """
     is_narrow = isinstance(ids, np.ndarray) and ids.dtype in (np.float16, np.float32)
     limit = 2.0 ** (np.finfo(ids.dtype).nmant + 1) if is_narrow else math.inf
-    values = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    values = as_items(ids) or []
     return [
         None
         if each is pd.NA or each != each
@@ -551,10 +552,11 @@ def _find_problem(column: str, value: Any) -> str:
         return ""
     if column not in LISTS:
         return type_name(value) if is_list_like(value) else ""
-    if not isinstance(value, list | tuple | np.ndarray):
+    items = as_items(value)
+    if items is None:
         return "" if is_missing(value) else f"{type_name(value)} instead of a list"
     kinds = (str, Tag) if column == "tags" else (str,)
-    wrong = (each for each in value if each is not None and not isinstance(each, kinds))
+    wrong = (each for each in items if each is not None and not isinstance(each, kinds))
     return next((f"a list with {type_name(each)}" for each in wrong), "")
 
 

@@ -54,7 +54,7 @@ from petsync.table.base import Base, base_of_frame
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS, LISTS
 from petsync.table.frame import EXTRA, pets_from_frame, plain_values
-from petsync.table.lists import as_lists, lists_of
+from petsync.table.lists import as_items, as_lists, lists_of
 from petsync.table.options import STATUSES
 from petsync.table.sheet import Sheet, rows_of
 
@@ -306,7 +306,7 @@ def _cell_frame(data: Any, base: Base | None) -> pd.DataFrame:
 
 
 def _is_empty(value: Any) -> bool:
-    return isinstance(value, str | list | tuple | np.ndarray) and not len(value)
+    return value == "" if isinstance(value, str) else as_items(value) == []
 
 
 def _values(data: Any) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from petsync.table.frame import (
     plain_values,
     text_column,
 )
-from petsync.table.lists import Items, ListArray, with_python_lists, without_names
+from petsync.table.lists import Items, ListArray, as_items, with_python_lists, without_names
 
 __all__ = [
     "SCHEMA",
@@ -271,9 +271,7 @@ def list_items(frame: pd.DataFrame, name: str) -> tuple[Items | None, list[Any]]
     column = frame[name].array
     if isinstance(column, ListArray):
         return column.items, []
-    values = [
-        list(each) if isinstance(each, list | tuple | np.ndarray) else None for each in column
-    ]
+    values = [*map(as_items, column)]
     return Items.of(values, has_ids=name == "tags"), values
 
 

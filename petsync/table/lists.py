@@ -22,6 +22,7 @@ __all__ = [
     "Items",
     "ListArray",
     "ListDtype",
+    "as_items",
     "as_lists",
     "blocks",
     "count_items",
@@ -634,17 +635,27 @@ _ArrayType = type[ListArray]
 _DTYPE = ListDtype()
 
 
+def as_items(value: Any) -> list[Any] | None:
+    """Return the items of a list, a tuple or an array; None for another value. pandas makes an
+    array without dimensions of one with a single item, if it is assigned to a cell.
+    """
+    if isinstance(value, np.ndarray):
+        return value.reshape(-1).tolist() if value.ndim == 0 else value.tolist()
+    return [*value] if isinstance(value, list | tuple) else None
+
+
 def as_lists(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of the frame in which tags and photo URLs are lists instead of tuples or
     arrays, and each tag is a `TagName`.
     """
 
     def as_list(value: Any) -> Any:
-        if not isinstance(value, list | tuple | np.ndarray):
+        items = as_items(value)
+        if items is None:
             return value
         if not is_tags:
-            return [*value]
-        return [TagName(as_tag(each)) if isinstance(each, Tag | str) else each for each in value]
+            return items
+        return [TagName(as_tag(each)) if isinstance(each, Tag | str) else each for each in items]
 
     columns: dict[str, Any] = {}
     for name in LISTS:

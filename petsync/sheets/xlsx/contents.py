@@ -30,7 +30,7 @@ from petsync.table.cells import (
 )
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import plain_values
-from petsync.table.lists import Items, encode_pairs, find_bounds, flatten, join_items
+from petsync.table.lists import Items, as_items, encode_pairs, find_bounds, flatten, join_items
 
 __all__ = [
     "GUIDE",
@@ -224,7 +224,7 @@ def _values(frame: pd.DataFrame, name: str) -> Sequence[Any]:
     if name not in frame:
         return [None] * len(frame)
     values = plain_values(frame[name].array)
-    return [each.tolist() if isinstance(each, np.ndarray) else each for each in values]
+    return [as_items(each) if isinstance(each, np.ndarray) else each for each in values]
 
 
 def _number(value: Any) -> str:
