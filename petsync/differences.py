@@ -187,7 +187,7 @@ def _is_large(path: Path) -> bool:
 def _renumber(sheet: Sheet, own: OwnLines) -> Sheet:
     """Return the sheet with the numbers that its rows have in the whole file."""
     index = pd.Index(own.numbers[sheet.others.index.to_numpy() - 1], name=sheet.others.index.name)
-    renumbered = sheet.with_frame(sheet.content.rows.set_axis(index))
+    renumbered = sheet.with_rows(sheet.content.rows.set_axis(index))
     others = sheet.others.set_axis(index)
     return replace(
         renumbered, others=others, agreeing=len(own.left_out), digest="", validate_again=None

@@ -602,6 +602,7 @@ def test_changes_of_a_frame_are_written_with_the_results(
     ("column", "value", "rule"),
     [
         ("name", "", "clear-refused"),
+        ("name", "[clear]", "clear-refused"),
         ("status", "reserved", "unknown-status"),
         ("action", "delte", "unknown-action"),
         ("tags", "calm | shy", "tags-commas"),
@@ -610,11 +611,15 @@ def test_changes_of_a_frame_are_written_with_the_results(
 def test_values_of_a_frame_are_checked_like_cells(
     store: ps.Store, export: Path, column: str, value: object, rule: str
 ) -> None:
-    """A wrong value in `sheet.frame` is a finding with the address of its cell."""
+    """A wrong value in `sheet.frame` is a finding with the address of its cell, also in a changed
+    copy of the frame.
+    """
     sheet = read_sheet(export)
     row = sheet.frame.index[4]
-    sheet.frame.at[row, column] = value
+    changed = sheet.frame.copy()
+    sheet.frame.at[row, column] = changed.at[row, column] = value
     plan = store.plan(sheet)
+    assert store.plan(read_sheet(export).with_frame(changed)).blocked == plan.blocked
     found = [each for each in store.read(sheet).problems if each.row == row]
     assert [(each.rule, each.address) for each in found] == [(rule, sheet.address(row, column))]
     is_blocked = found[0].severity == "error"
@@ -627,6 +632,10 @@ def test_values_of_a_frame_are_checked_like_cells(
         (
             lambda frame: frame.at.__setitem__((3, "tags"), [5]),
             "column tags in row 3 has a list with",
+        ),
+        (
+            lambda frame: frame.__setitem__("name", [["Rex"]] * len(frame)),
+            "column name in row 2 has a value of the type list",
         ),
         (lambda frame: frame.__setitem__("stauts", "sold"), "does not recognise: 'stauts'"),
         (lambda frame: frame.loc.__setitem__(9999, frame.iloc[0]), "has a row 9999"),
@@ -649,7 +658,7 @@ def test_a_column_that_the_file_lacks_cannot_be_filled(store: ps.Store, tmp_path
     """`sheet.frame` always has the column `action`; a file without it has no cell for a value."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1001,Rex\n", "utf-8")
-    for column in ("action", "status"):
+    for column in ("action", "status", "Status"):
         sheet = read_sheet(path)
         sheet.frame[column] = "delete" if column == "action" else "sold"
         with pytest.raises(SheetError, match=f"values in the column {column}") as caught:
@@ -670,6 +679,36 @@ def test_rows_and_columns_removed_from_a_frame_are_not_planned(
     sheet.frame.pop("status")
     plan = store.plan(sheet)
     assert [(each.row, each.fields) for each in plan.changes] == [(n, ("name",)) for n in rows[1:]]
+
+
+@pytest.mark.parametrize("kind", ["xlsx", "csv", "DataFrame"])
+def test_changes_of_a_frame_stay_when_the_sheet_is_read_again(
+    store: ps.Store, tmp_path: Path, kind: str
+) -> None:
+    """A sheet with changes can be read and changed again. Its removed rows do not come back, and a
+    text that empties a field still does.
+    """
+    path, is_file = tmp_path / f"pets.{kind}", kind != "DataFrame"
+    if is_file:
+        ps.write_sheet(store.snapshot(), path, clear="-")
+        tags = read_sheet(path).address(2, "tags")
+    sheet = (
+        read_sheet(path, clear="-", corrections={tags: "-"})
+        if is_file
+        else read_sheet(store.pets())
+    )
+    first, second, third = sheet.frame.index[:3]
+    sheet.frame.at[first, "name"] = "One"
+    sheet = store.read(sheet.with_frame(sheet.frame.drop(index=second)))
+    sheet.frame.at[third, "name"] = "Three"
+    if is_file:
+        sheet = store.read(sheet, corrections={sheet.address(third, "photo_urls"): "-"})
+    changes = {each.row: each for each in store.plan(sheet).changes}
+    assert {row: each.fields for row, each in changes.items()} == {
+        first: ("name", "tags") if is_file else ("name",),
+        third: ("name", "photo_urls") if is_file else ("name",),
+    }
+    assert not is_file or (changes[first].after.tags, changes[third].after.photo_urls) == ((), ())
 
 
 def test_a_sheet_that_changed_after_its_plan_gets_no_results(store: ps.Store, export: Path) -> None:

@@ -911,7 +911,7 @@ def test_categories_that_left_their_rows_are_known_beside_blank_cells(
     sheet = sheet_of(pets, base=base_of(pets))
     order = sorted(texts, key=lambda text: ((text == "") == (blanks == "last"), text))
     rows = sheet.frame.assign(category=[text or None for text in order]).drop(columns=lost)
-    plan = plan_of(pets, sheet.with_frame(rows), guard=FREE)
+    plan = plan_of(pets, sheet.with_rows(rows), guard=FREE)
     assert "category" in plan.shifted
 
 

@@ -244,4 +244,4 @@ def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> N
     ]
     assert not find_exchanged(sheet, None, {2, 3})
     assert not find_exchanged(sheet, before, {2})
-    assert not find_exchanged(sheet.with_frame(sheet.frame.drop(columns="name")), before, {2, 3})
+    assert not find_exchanged(sheet.with_rows(sheet.frame.drop(columns="name")), before, {2, 3})

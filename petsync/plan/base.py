@@ -469,7 +469,7 @@ def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
     ids = dict(zip(names.tolist(), pets["id"].loc[names.index].tolist(), strict=True))
     pairs = zip(rows.index.tolist(), rows.tolist(), strict=True)
     found = {row: ids[name] for row, name in pairs if name in ids}
-    return sheet.with_frame(with_pet_ids(sheet.content.rows, found)) if found else sheet
+    return sheet.with_rows(with_pet_ids(sheet.content.rows, found)) if found else sheet
 
 
 def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:

@@ -486,7 +486,7 @@ class Comparer:
         remembered = {} if own is None else find_remembered(sheet, own, snapshot.rows)
         rows = sheet
         if remembered:
-            rows = sheet.with_frame(with_pet_ids(sheet.content.rows, remembered))
+            rows = sheet.with_rows(with_pet_ids(sheet.content.rows, remembered))
         missing = None if own is None else own.without(claimed - rows.named_ids)
         outside = self._find_outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)

@@ -255,7 +255,7 @@ class Folder:
         last = int(own.index.max()) if len(own) else 0
         moved = pd.concat(frames)
         moved.index = pd.RangeIndex(last + 1, last + 1 + len(moved), name=own.index.name)
-        return sheet.with_frame(pd.concat([own, moved.reindex(columns=own.columns)]))
+        return sheet.with_rows(pd.concat([own, moved.reindex(columns=own.columns)]))
 
     @property
     def has_new_rows(self) -> bool:

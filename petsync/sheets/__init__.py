@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         read_file,
         read_sheet,
         sheet_from_frame,
+        with_edits,
         worksheet_of,
     )
     from petsync.sheets.results import must_take_results, results_endings, write_back, write_results
@@ -51,6 +52,7 @@ __all__ = [
     "save_edits",
     "sheet_from_frame",
     "sidecar_digest",
+    "with_edits",
     "worksheet_of",
     "write_back",
     "write_corrected",
@@ -77,6 +79,7 @@ _HOMES = {
             "read_file",
             "read_sheet",
             "sheet_from_frame",
+            "with_edits",
             "worksheet_of",
         ),
         "results": ("must_take_results", "results_endings", "write_back", "write_results"),

@@ -127,7 +127,7 @@ __all__ = [
     "sheet_from_frame",
     "sheet_of",
     "validate_grid",
-    "with_corrections",
+    "with_edits",
     "worksheet_of",
 ]
 
@@ -444,14 +444,14 @@ def read_source(source: Source, options: ReadOptions) -> Sheet:
 def _correct_file(
     options: ReadOptions, sheet: Sheet, texts: Mapping[tuple[int, str], str]
 ) -> Sheet:
-    """Return the sheet of the same file, read with these texts in its cells."""
+    """Return the sheet of the same file, read with its corrections and these texts in its cells."""
     if sheet.source == STDIN:
         raise SheetError(
             "standard input cannot be read again, so the frame of its sheet cannot be changed",
             hint=_PLAN_FRAME,
         )
     source = load_unchanged(sheet, "Read it again, and make the changes again.")
-    corrections = {
+    corrections = {each.address: each.after for each in sheet.corrections} | {
         sheet.address(row, column): _with_marker(text, options.clear)
         for (row, column), text in texts.items()
     }
@@ -490,18 +490,19 @@ def _read_table(table: Table, options: ReadOptions) -> Sheet:
     # The copy shares its values with the user's DataFrame until one of them is changed.
     frame = table.copy(deep=False) if isinstance(table, pd.DataFrame) else frame_of_stream(table)
 
-    def read(_: Sheet | None, texts: Mapping[tuple[int, str], str]) -> Sheet:
-        return sheet_from_frame(
+    def read(edits: Mapping[tuple[int, str], str]) -> Sheet:
+        sheet = sheet_from_frame(
             frame,
             mapping=options.mapping,
             defaults=options.defaults,
             statuses=options.statuses,
             known_statuses=options.known_statuses,
             rules=options.rules,
-            edits=texts,
+            edits=edits,
         )
+        return replace(sheet, read_again=lambda _, texts: read({**edits, **texts}))
 
-    return replace(read(None, {}), read_again=read)
+    return read({})
 
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
@@ -983,34 +984,40 @@ def as_edited(sheet: Sheet) -> Sheet:
     if not sheet.content.is_edited:
         return sheet
     if sheet.read_again is None:
-        return replace(sheet.with_frame(as_lists(sheet.frame)), validate_again=None)
+        return replace(sheet.with_rows(as_lists(sheet.frame)), validate_again=None)
     now, before = sheet.content.frame, sheet.content.rows
     _check_structure(sheet, now, before)
-    known = {(each.row, each.column): each.after for each in sheet.corrections}
-    edited = with_corrections(sheet, {**known, **_find_edits(sheet, now, before)})
-    frame = edited.content.rows
-    removed_rows = frame.index.intersection(before.index.difference(now.index))
-    removed_columns = [name for name in before if name not in now and name in frame]
-    if not len(removed_rows) and not removed_columns:
-        return edited
-    frame = frame.drop(index=removed_rows, columns=removed_columns)
-    if ACTION in removed_columns:
-        frame = frame.assign(**{ACTION: texts(["merge"] * len(frame))})
-    others = edited.others.drop(index=removed_rows)
-    return replace(edited.with_frame(frame), others=others, validate_again=None)
+    edited = with_edits(sheet, _find_edits(sheet, now, before))
+    columns = [str(name) for name in before if name not in now]
+    return _leave_out(edited, before.index.difference(now.index), columns)
 
 
-def with_corrections(sheet: Sheet, texts: Mapping[tuple[int, str], str]) -> Sheet:
-    """Return the sheet, read again with exactly these texts in its cells, by row and column."""
+def with_edits(sheet: Sheet, texts: Mapping[tuple[int, str], str]) -> Sheet:
+    """Return the sheet, read again with its corrections and these texts, by row and column."""
     assert sheet.read_again is not None
-    again = sheet.read_again(sheet, texts)
     return replace(
-        again,
+        sheet.read_again(sheet, texts),
         base=sheet.base,
         base_refused=sheet.base_refused,
         mapping=sheet.mapping,
         ids_elsewhere=sheet.ids_elsewhere,
-        read_again=sheet.read_again,
+    )
+
+
+def _leave_out(sheet: Sheet, rows: pd.Index[int], columns: Sequence[str]) -> Sheet:
+    """Return the sheet without these rows and columns, also when it is read or validated again."""
+    if not len(rows) and not columns:
+        return sheet
+    frame, others = sheet.content.rows, sheet.others
+    frame = frame.drop(index=rows, columns=[*columns], errors="ignore")
+    if ACTION in columns:
+        frame = frame.assign(**{ACTION: texts(["merge"] * len(frame))})
+    read, validate = sheet.read_again, sheet.validate_again
+    return replace(
+        sheet.with_rows(frame),
+        others=others.drop(index=rows, errors="ignore"),
+        read_again=read and (lambda sheet, edits: _leave_out(read(sheet, edits), rows, columns)),
+        validate_again=validate and (lambda more: _leave_out(validate(more), rows, columns)),
     )
 
 
@@ -1032,7 +1039,9 @@ def _check_structure(sheet: Sheet, now: pd.DataFrame, before: pd.DataFrame) -> N
             f"{sheet.source}: sheet.frame has a row {new_rows[0]} that the sheet does not have",
             hint=f"Add the row to the source. {_PLAN_FRAME}",
         )
-    columns = (name for name in now if name not in before and name in (*COLUMNS, EXTRA))
+    known = Mapper.of(sheet.source, sheet.mapping).mapping
+    new = (name for name in now if name not in before and name != ACTION)
+    columns = (name for name in new if name == EXTRA or fold_header(str(name)) in known)
     new_column = next(columns, None)
     if new_column is None and ACTION in now and ACTION not in sheet.columns:
         is_same = ACTION in before and are_same(
@@ -1079,6 +1088,10 @@ def _find_edits(
 
 
 def _text_of_cell(sheet: Sheet, column: str, text: str) -> str:
+    """Return the text of a cell for that of a value, which is escaped if it looks like CLEAR."""
+    if column == "name" and not sheet.is_table and text.startswith("'"):
+        # In a cell, as in the frame's category, this text is the marker.
+        return text[1:] if is_like_marker(text, CLEAR) and text[1] != "'" else text
     if column != "photo_urls" or sheet.tab or "\n" not in text:
         return text
     # A line break in a cell of a CSV file would move the rows below it.

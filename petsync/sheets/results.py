@@ -40,7 +40,7 @@ from petsync.sheets.files import (
 from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, Grid, letter
 from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS, own_results
 from petsync.sheets.load import STDIN, base_tab, load, load_unchanged
-from petsync.sheets.read import as_edited, read_grid, read_sheet, sheet_of, with_corrections
+from petsync.sheets.read import as_edited, read_grid, read_sheet, sheet_of, with_edits
 from petsync.sheets.sidecar import (
     INTERRUPTED,
     read_unchecked_lines,
@@ -147,7 +147,7 @@ def as_planned(sheet: Sheet, results: Results) -> Sheet:
             hint="Read the file again, and write the results into that sheet; then make the "
             "changes, and plan them.",
         )
-    return with_corrections(sheet, {(each.row, each.column): each.after for each in planned})
+    return with_edits(replace(sheet, corrections=tuple(planned)), {})
 
 
 def check_same_sheet(sheet: Sheet, results: Results) -> None:
@@ -512,7 +512,7 @@ def _with_category_ids(sheet: Sheet, categories: Mapping[int, int]) -> Sheet:
     rows = sheet.rows
     numbers = rows["category_id"].copy()
     numbers.loc[[*categories]] = [*categories.values()]
-    return sheet.with_frame(frame_of(rows.assign(category_id=numbers)))
+    return sheet.with_rows(frame_of(rows.assign(category_id=numbers)))
 
 
 def id_edits(sheet: Sheet, report: Report) -> CellEdits:

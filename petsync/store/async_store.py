@@ -561,4 +561,8 @@ def _read_again(sheet: Sheet, options: ReadOptions) -> Sheet:
         raise SheetError(
             f"{sheet.source}: the file has changed since it was read", hint="Read it again."
         )
-    return new
+    if sheet.read_again is None:
+        return new
+    # Only the sheet knows its marker of cleared cells, and the rows that the user has removed.
+    again = sheets.with_edits(replace(sheet, corrections=new.corrections), {})
+    return again.with_statuses({*options.statuses, *options.known_statuses})

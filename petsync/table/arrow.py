@@ -8,7 +8,7 @@ has the fields of the tags, by the position of the tag.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -105,6 +105,12 @@ class PetTable:
                 own[EXTRA] = pd.Series(deepcopy([*own[EXTRA]]), own.index, dtype=object)
             self._frame = with_python_lists(own)
         return self._frame
+
+    def with_frame(self, frame: pd.DataFrame) -> PetTable:
+        """Return the same pets with a changed `frame`."""
+        changed = copy(self)
+        changed._frame = frame.copy()
+        return changed
 
     @property
     def is_edited(self) -> bool:

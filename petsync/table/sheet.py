@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync._display import as_html, as_text
+from petsync._display import as_html, as_text, type_name
+from petsync.errors import SheetError
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base, carry_base
 from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
@@ -307,8 +308,8 @@ class Sheet:
     read_again: Callable[[Sheet, Mapping[tuple[int, str], str]], Sheet] | None = field(
         default=None, repr=False
     )
-    """Reads the source of the given sheet again, with these texts in its cells, by row number and
-    column, and without other corrections; None if that is not possible.
+    """Reads the source of the given sheet again, with its corrections and with these texts in its
+    cells, by row number and column; None if that is not possible.
     """
     _rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _named_ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
@@ -334,8 +335,21 @@ class Sheet:
         return frame if base is None or base.source_rows else carry_base(frame, base)
 
     def with_frame(self, frame: pd.DataFrame) -> Sheet:
-        """Return the sheet with other rows, in the form of `frame`."""
-        return replace(self, content=PetTable(frame=frame))
+        """Return the sheet with another `frame`. Its values count like those that were changed in
+        `frame` itself. Raises SheetError for another value than a DataFrame.
+        """
+        if not isinstance(frame, pd.DataFrame):
+            raise SheetError(
+                f"{type_name(frame)} is not a DataFrame",
+                hint="Pass a changed copy of sheet.frame, which has its rows and columns.",
+            )
+        return replace(self, content=self.content.with_frame(frame))
+
+    def with_rows(self, rows: pd.DataFrame) -> Sheet:
+        """Return the sheet with other rows, in the form of `content.rows`, which count as those of
+        the source.
+        """
+        return replace(self, content=PetTable(frame=rows))
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -404,6 +418,7 @@ class Sheet:
             heads=self.heads,
             agreeing=self.agreeing,
             unlisted=self.unlisted,
+            has_unknown_fields=self.has_unknown_fields,
             read_again=self.read_again,
         )
 
