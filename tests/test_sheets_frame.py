@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -301,6 +302,29 @@ def test_values_of_another_kind_are_refused(column: str, value: object, says: st
     with pytest.raises(SheetError, match=f"{where} has {says}") as refused:
         sheet_from_frame(frame)
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([1, 2], "[1, 2]"),
+        ([1.5, None], "[1.5, None]"),
+        ([{"kg": 4}], "[{'kg': 4}]"),
+        (["a", None, "b"], "a; b"),
+        ([], ""),
+    ],
+)
+def test_a_column_of_the_user_s_own_may_have_any_lists(
+    value: object, text: str, tmp_path: Path
+) -> None:
+    """A column that petsync does not know does not stop a DataFrame or a file from being read."""
+    rows = [{"id": 1, "status": "sold", "weights": value}]
+    (tmp_path / "pets.json").write_bytes(msgspec.json.encode(rows))
+    pd.DataFrame(rows).to_parquet(tmp_path / "pets.parquet")
+    sheets = map(read_sheet, (tmp_path / "pets.json", tmp_path / "pets.parquet"))
+    for sheet in (sheet_from_frame(pd.DataFrame(rows)), *sheets):
+        assert not sheet.problems
+        assert sheet.others["weights"].str.replace("nan", "None").tolist() == [text]
 
 
 def test_a_tag_without_a_list_is_one_tag() -> None:

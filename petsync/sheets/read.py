@@ -1524,8 +1524,8 @@ def _text(column: str, value: Any, digits: int) -> str:
         if column in _PARSED_COLUMNS:
             return _check_encodable(value)
         return escape_marker(_check_encodable(value), CLEAR)
-    if isinstance(value, list) and (column in LISTS or not column):
-        return _join_items(column, value, digits) if value else CLEAR
+    if isinstance(value, list):
+        return _text_of_list(column, value, digits)
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -1535,12 +1535,28 @@ def _text(column: str, value: Any, digits: int) -> str:
     if isinstance(value, dt.datetime) and value.time() == dt.time():
         return value.date().isoformat()
     if column and not isinstance(value, int | float | Decimal | dt.date | UUID):
-        raise _WrongValueError(
-            f"a value of the type {type(value).__name__}: {str(value)[:40]!r}",
-            f"Make it {'a list or ' if column in LISTS else ''}a text; a missing value means no "
-            "change.",
-        )
+        raise _wrong_type(column, value)
     return escape_marker(_check_encodable(str(value)), CLEAR)
+
+
+def _text_of_list(column: str, items: list[Any], digits: int) -> str:
+    """Return the list as the text of a cell. Only a column that is not petsync's may have items of
+    any type.
+    """
+    if column in LISTS:
+        return _join_items(column, items, digits) if items else CLEAR
+    if column:
+        raise _wrong_type(column, items)
+    are_texts = all(isinstance(each, str) or is_missing(each) for each in items)
+    return _join_items("tags", items, digits) if are_texts else _check_encodable(str(items))
+
+
+def _wrong_type(column: str, value: Any) -> _WrongValueError:
+    return _WrongValueError(
+        f"a value of the type {type(value).__name__}: {str(value)[:40]!r}",
+        f"Make it {'a list or ' if column in LISTS else ''}a text; a missing value means no "
+        "change.",
+    )
 
 
 def _join_items(column: str, items: Sequence[Any], digits: int) -> str:
@@ -1550,7 +1566,7 @@ def _join_items(column: str, items: Sequence[Any], digits: int) -> str:
     ]
     kinds = (str,) if column == "photo_urls" else (str, Tag)
     for item in present_items:
-        if column and not isinstance(item, kinds):
+        if not isinstance(item, kinds):
             raise _WrongValueError(
                 f"a list with an item of the type {type(item).__name__}: {str(item)[:40]!r}",
                 "Its items must be strings" + (", or ps.Tag." if Tag in kinds else "."),
