@@ -745,17 +745,28 @@ def test_the_ids_of_tags_stay_beside_their_names(name: str, tmp_path: Path) -> N
 
 def test_unknown_fields_of_several_types_stay(tmp_path: Path) -> None:
     """A Parquet or JSON file has unknown fields whose values are of several types, also after
-    pandas has read the file; a plan of such a frame changes nothing.
+    pandas has read the file; a plan of such a frame changes nothing. The fields of a tag stay with
+    its id.
     """
     values: list[Any] = [1, "x", {"a": [1]}, None]
     pets = [
-        Pet(id=n, name="A", status="sold", extra={"chip": value})
-        for n, value in enumerate(values, 1)
+        Pet(
+            id=n,
+            name="A",
+            status="sold",
+            tags=(Tag(1, "b"), Tag(7, "a", {"size": value}), Tag(None, "c", {"since": 2020})),
+            extra={"chip": value},
+        )
+        for n, value in enumerate(values, 2)
     ]
     frame = frame_from_pets(pets)
     write_sheet(frame, tmp_path / "pets.parquet")
     read = pd.read_parquet(tmp_path / "pets.parquet")
     assert ps.pets_from_frame(read) == ps.pets_from_frame(frame) == pets
+    assert ps.pets_from_frame(Stream(pq.read_table(tmp_path / "pets.parquet"))) == pets
+    edited = read.copy()
+    edited.at[0, "tags"] = ["a"]
+    assert ps.pets_from_frame(edited)[0].tags == pets[0].tags[1:2]
     for name in ("again.parquet", "again.json"):
         write_sheet(read, tmp_path / name)
     assert ps.pets_from_frame(pd.read_parquet(tmp_path / "again.parquet")) == pets

@@ -29,12 +29,12 @@ from petsync.models import Pet, Tag, TagName
 from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
 from petsync.sheets.grid import Fault
 from petsync.sheets.headers import fold_header
-from petsync.table.arrow import SCHEMA, TAG_IDS, ArrowStream, frame_from_table, table_from_frame
+from petsync.table.arrow import TAG_IDS, ArrowStream, frame_from_table, table_from_frame
 from petsync.table.cells import CellError, parse_id
 from petsync.table.columns import COLUMNS, LISTS
-from petsync.table.frame import is_missing, list_values
+from petsync.table.frame import EXTRA, decode_tag_fields, is_missing, list_values
 from petsync.table.frame import pets_from_frame as pets_of_frame
-from petsync.table.lists import Items, as_items, lists_of
+from petsync.table.lists import as_items, lists_of
 from petsync.table.sheet import RowLabels, cell_address
 
 if TYPE_CHECKING:
@@ -336,9 +336,9 @@ def with_index_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_tag_ids(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with the ids of its column `tag_ids`, which a Parquet export has, in its
-    tags, and without this column; or the frame itself, without such a column. Raises SheetError as
-    `add_tag_ids` does.
+    """Return the frame with the ids of its column `tag_ids`, which a Parquet export has, and with
+    the unknown fields of tags in `extra`, in its tags, and without this column; or the frame
+    itself, without such a column. Raises SheetError as `add_tag_ids` does.
     """
     if not {"tags", TAG_IDS} <= {*frame.columns}:
         return frame
@@ -347,9 +347,30 @@ def with_tag_ids(frame: pd.DataFrame) -> pd.DataFrame:
     def address(row: int) -> str:
         return cell_address("", "", row, (), labels)
 
-    lists = add_tag_ids(list_values(frame["tags"]), list_values(frame[TAG_IDS]), address)
+    ids = list_values(frame[TAG_IDS])
+    lists = add_tag_ids(list_values(frame["tags"]), ids, address)
+    if EXTRA in frame:
+        for row, fields in enumerate(map(decode_tag_fields, list_values(frame[EXTRA]))):
+            if fields and _are_lists(lists[row], ids[row]):
+                lists[row] = _with_tag_fields(lists[row], _without_missing(ids[row]), fields)
     tags = pd.Series(lists_of(lists), frame.index, dtype=object)
     return frame.drop(columns=TAG_IDS).assign(tags=tags)
+
+
+def _with_tag_fields(
+    tags: Sequence[Any], ids: Sequence[Any], fields: Mapping[int, dict[str, Any]]
+) -> list[Any]:
+    """Return the tags with their unknown fields, which are given by the position of the tag beside
+    `ids`. If the tags were edited, the fields stay with the id.
+    """
+    result = [*tags]
+    for position, own in fields.items():
+        number = ids[position] if position < len(ids) else None
+        places = [n for n, tag in enumerate(tags) if isinstance(tag, Tag) and tag.id == number]
+        place = position if position in places else next(iter(places), None)
+        if place is not None and (number is not None or len(tags) == len(ids)):
+            result[place] = Tag(tags[place].id, tags[place].name, own)
+    return result
 
 
 def add_tag_ids(
@@ -493,18 +514,7 @@ def _match_ids(
 
 
 def _pets_of_table(table: pa.Table) -> list[Pet]:
-    names = {*table.column_names}
-    if {"tags", TAG_IDS} <= names:
-        # A Parquet export has the ids of the tags in a column of their own.
-        columns = {
-            name: table[name] if name in names else pa.nulls(len(table), SCHEMA.field(name).type)
-            for name in SCHEMA.names
-        }
-        lists = add_tag_ids(table["tags"].to_pylist(), table[TAG_IDS].to_pylist())
-        items = Items.of(lists, has_ids=True)
-        columns |= {"tags": items.names, TAG_IDS: items.ids}
-        return pets_of_frame(frame_from_table(pa.table(columns).cast(SCHEMA)))
-    frame = frame_of_table(table)
+    frame = with_tag_ids(frame_of_table(table))
     _check_columns("the table", frame)
     return _pets_of_rows(frame)
 

@@ -25,6 +25,7 @@ __all__ = [
     "FEW",
     "Mask",
     "decode_fields",
+    "decode_tag_fields",
     "extra_of",
     "find_rows",
     "frame_from_pets",
@@ -144,6 +145,17 @@ def decode_fields(value: Any) -> dict[str, Any] | None:
             value = msgspec.json.decode(value)
             value = value[0] if isinstance(value, list) else value
     return value if isinstance(value, dict) and value else None
+
+
+def decode_tag_fields(value: Any) -> dict[int, dict[str, Any]]:
+    """Return the unknown fields of the tags of a pet, by the position of the tag, from the JSON
+    text in the column `extra` of a Parquet export. Other values have none.
+    """
+    if not (isinstance(value, str) and value.startswith("[{")):
+        return {}
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(value, type=tuple[dict[str, Any], dict[int, dict[str, Any]]])[1]
+    return {}
 
 
 def extra_of(pet: Pet) -> dict[str, Any] | None:
