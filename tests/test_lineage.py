@@ -553,6 +553,44 @@ def test_a_row_that_may_be_an_added_one_stays_in_doubt(pair: Desk, other: str) -
     assert only_conflict(pair.plan()).pet_id == pair.pet("Newby").id
 
 
+@pytest.mark.parametrize("way", ["id", "add-another", "removed"])
+def test_rows_that_may_be_one_pet_stay_in_doubt_after_a_run(desk: Desk, way: str) -> None:
+    """A run between two plans does not decide which of two rows is the pet's: the renamed one in
+    its place, or another one with its name. The user decides, for one of them.
+    """
+    rex, simba = {**REX, "category": None}, {**LUNA, "name": "Simba"}
+    ida: Row = {"name": "Ida", "status": "pending"}
+    desk.csv(rex, simba, ida)
+    desk.apply()
+    mia: Row = {"name": "Mia", "status": "sold", "tags": "shy"}
+    desk.csv(mia, rex, simba, ida)
+    desk.apply()
+    renamed, named = {**ida, "name": "Lu"}, {**ida, "status": "available"}
+    rows = [mia, named, rex, {**LUNA, "name": "Tom", "tags": "old"}, simba, renamed]
+    for _ in range(3):
+        desk.csv(*rows)
+        plan = desk.plan()
+        assert [(each.row, each.pet_id) for each in plan.conflicts] == [
+            (3, desk.pet("Ida").id),
+            (7, desk.pet("Ida").id),
+        ]
+        assert {change.row for change in plan.changes} <= {5}
+        desk.apply()
+    if way == "removed":
+        rows.remove(renamed)
+    else:
+        renamed["id" if way == "id" else "action"] = (
+            str(desk.pet("Ida").id) if way == "id" else "add-another"
+        )
+    desk.csv(*rows)
+    plan = desk.plan()
+    assert {(change.row, change.kind) for change in plan.changes} == {
+        "id": {(7, "update"), (3, "add")},
+        "add-another": {(7, "add"), (3, "update")},
+        "removed": {(3, "update")},
+    }[way]
+
+
 def test_a_row_that_is_edited_in_its_place_in_a_copy(newby: Desk) -> None:
     """In a copy, a renamed row with further values in its old place is a conflict."""
     newby.write(8, {"name": "Maximilian", "tags": "calm"})

@@ -1254,7 +1254,9 @@ def _match_conflict_rows(
         for identity, row in certain.items()
         if found[row].is_edited and not any(_names(found[row].record, lines_of[row]))
     }
-    there = {*order.ids, *certain} - {*placed}
+    own_files = [file for file in files if file.trust != "any"]
+    contested = _find_contested(lines, own_files)
+    there = {*order.ids, *(certain.keys() - placed.keys() - contested)}
     known = {each.identity: each for file in reversed([*files]) for each in file.records}
     may_be: defaultdict[int, dict[Identity, RowRecord]] = defaultdict(dict)
     unsure = set[int]()
@@ -1267,8 +1269,7 @@ def _match_conflict_rows(
                 and _content(record) not in numbered
             ]
         )
-        for file in files
-        if file.trust != "any"
+        for file in own_files
     ]
     pairs = [*_iter_conflict_rows(lines, still, found, order, units, last_seen)]
     # A column may be missing now, so the name is enough.
@@ -1297,6 +1298,22 @@ def _match_conflict_rows(
     identities = {identity for row in matches for identity in may_be[row]}
     unsure |= {row for identity, row in placed.items() if identity in identities}
     return matches | {row: found[row]._replace(kind="doubt") for row in unsure}
+
+
+def _find_contested(lines: Iterable[_Line], files: Iterable[_File]) -> set[Identity]:
+    """Return the pets for which a run left several rows in conflict that are still there, unless a
+    later run identified the pet's row.
+    """
+    there = {_name(line) or _content(line) for line in lines if line.action != "add-another"}
+    rows_of = defaultdict[Identity, set[Hashable]](set)
+    for file in files:
+        known = {each.identity: each.run_started for each in file.records}
+        for record in file.conflicts:
+            row = _name(record) or _content(record)
+            for identity in record.may_be if row in there else ():
+                if known.get(identity, "") < record.run_started:
+                    rows_of[identity].add(row)
+    return {identity for identity, rows in rows_of.items() if len(rows) > 1}
 
 
 def _iter_conflict_rows(
