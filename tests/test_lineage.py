@@ -591,6 +591,22 @@ def test_rows_that_may_be_one_pet_stay_in_doubt_after_a_run(desk: Desk, way: str
     }[way]
 
 
+def test_rows_of_one_name_stay_in_doubt_after_a_run(desk: Desk) -> None:
+    """A run between two plans gives no pet to a row that the plan asked about and nobody edited."""
+    one: Row = {"name": "Nala", "status": "pending", "category": "Dogs", "tags": "calm; shy"}
+    two = {**one, "category": "Cats", "tags": None}
+    bo: Row = {"name": "Bo", "status": "available", "category": "Cats"}
+    desk.csv({**bo, "name": "Zoe", "category": "Dogs"}, one, {**REX, "name": "Tom 3"}, bo, two)
+    desk.apply()
+    rows = [bo, {**one, "tags": "shy"}, {**two, "status": "available"}]
+    rows += [{**REX, "name": "Tom 3"}, {**bo, "name": "Zoe", "category": "Dogs"}]
+    desk.csv(*rows)
+    for _ in range(3):
+        plan = desk.plan()
+        assert ([each.row for each in plan.conflicts], plan.changes) == ([3, 4], ())
+        desk.apply()
+
+
 def test_a_row_that_is_edited_in_its_place_in_a_copy(newby: Desk) -> None:
     """In a copy, a renamed row with further values in its old place is a conflict."""
     newby.write(8, {"name": "Maximilian", "tags": "calm"})

@@ -1255,11 +1255,13 @@ def _match_conflict_rows(
         if found[row].is_edited and not any(_names(found[row].record, lines_of[row]))
     }
     own_files = [file for file in files if file.trust != "any"]
+    untouched = _find_untouched(lines, own_files, found)
     contested = _find_contested(lines, own_files)
+    contested |= {identity for identity, row in certain.items() if row in untouched}
     there = {*order.ids, *(certain.keys() - placed.keys() - contested)}
     known = {each.identity: each for file in reversed([*files]) for each in file.records}
     may_be: defaultdict[int, dict[Identity, RowRecord]] = defaultdict(dict)
-    unsure = set[int]()
+    unsure = {*untouched}
     still = [
         file._replace(
             conflicts=[
@@ -1298,6 +1300,29 @@ def _match_conflict_rows(
     identities = {identity for row in matches for identity in may_be[row]}
     unsure |= {row for identity, row in placed.items() if identity in identities}
     return matches | {row: found[row]._replace(kind="doubt") for row in unsure}
+
+
+def _find_untouched(
+    lines: Sequence[_Line], files: Iterable[_File], found: Mapping[int, Match]
+) -> set[int]:
+    """Return the rows with a certain match that the newest run left in conflict, if no row that it
+    left so was edited or removed since, and no other run has recorded their pets since.
+    """
+    rows_of = _group_by(_content, (line for line in lines if line.action != "add-another"))
+    untouched = set[int]()
+    for file in files:
+        newest = max((record.run_started for record in file.conflicts), default="")
+        held = [record for record in file.conflicts if record.run_started == newest]
+        if all(_content(record) in rows_of for record in held):
+            untouched |= {
+                line.row
+                for record in held
+                for line in rows_of[_content(record)]
+                if (match := found.get(line.row)) is not None
+                and match.kind == "certain"
+                and max(match.record.run_started, match.record.at) < newest
+            }
+    return untouched
 
 
 def _find_contested(lines: Iterable[_Line], files: Iterable[_File]) -> set[Identity]:
