@@ -215,7 +215,7 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if type(self.photo_urls) is not tuple or not {*map(type, self.photo_urls)} <= _TEXT:
             self._set_list("photo_urls", _as_url)
         if type(self.tags) is not tuple or not {*map(type, self.tags)} <= _TAG:
-            self._set_list("tags", as_tag)
+            self._set_list("tags", _as_tag)
         if self.category is not None:
             self._set_category(self.category)
 
@@ -250,6 +250,11 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             )
         try:
             items = tuple(map(read, values))
+        except TypeError:  # an array without dimensions
+            raise SettingsError(
+                f"{name} of {self._title()} is {_shown(values)}, not a list",
+                hint=f"Write a list, such as {name}=[…].",
+            ) from None
         except SettingsError as error:
             raise SettingsError(
                 f"{name} of {self._title()}: {error.problem}", hint=error.cure
@@ -263,6 +268,12 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __hash__(self) -> int:
         return hash((self.id, self.name, self.status))
+
+
+def _as_tag(value: Any) -> Tag:
+    if value is None:
+        raise SettingsError("None is not a tag", hint='Write names, or Tag(7, "calm").')
+    return as_tag(value)
 
 
 def _as_url(value: object) -> str:

@@ -295,6 +295,8 @@ def test_each_option_of_a_plan_is_a_keyword() -> None:
         (lambda: Pet(tags=NAN), "tags of a pet is nan, not a list"),
         (lambda: Pet(tags={"id": 1}), "tags of a pet is .*, not a list"),
         (lambda: Pet(tags=[NAN]), "tags of a pet: the name of a tag is nan, not a text"),
+        (lambda: Pet(tags=["calm", None]), "tags of a pet: None is not a tag"),
+        (lambda: Pet(id=5, tags=np.array("calm")), "tags of pet 5 is array.*, not a list"),
         (lambda: Pet(category="Dogs"), r"ps.Category\(name='Dogs'\)"),
         (lambda: Pet(category=3), "the category of a pet is 3, not a Category"),
         (lambda: Pet(id=5, name=NAN), "the name of pet 5 is nan, not a text"),
@@ -347,7 +349,7 @@ def test_a_pet_takes_the_values_of_a_dataframe() -> None:
 
 def test_ids_of_a_dataframe_are_ids(tmp_path: Path) -> None:
     """Each method takes the integers of a DataFrame as ids; floats, texts and several ids where one
-    is needed are refused before any request.
+    is needed are refused before any request. Its numbers are options and unknown fields, too.
     """
     plain = Pet(id=7, name="Rex", status="sold")
     with (
@@ -358,6 +360,19 @@ def test_ids_of_a_dataframe_are_ids(tmp_path: Path) -> None:
         seven: Any = pets["id"].iloc[0]
         assert isinstance(seven, np.integer)
         api: Any = store.api
+        edited = store.edit(seven, tags=np.array("a; b"))
+        assert edited.changes[0].after.tags == (Tag(None, "a; b"),)
+        numbers: dict[str, Any] = {
+            "concurrency": np.int8(2),
+            "max_failures": np.int64(3),
+            "rate": np.float32(50),
+            "settle": np.float64(1),
+        }
+        assert store.apply(store.plan(pets), **numbers).counts["unchanged"] == 1
+        assert not store.serves(pd.NA)
+        weight = api.update_pet(Pet(id=7, name="Rex", status="sold", extra={"kg": np.int64(4)}))
+        assert weight.extra == {"kg": 4}
+        api.update_pet(plain)
         assert store.edit(seven, name="Max", seen=api.get_pet_by_id(seven)).changes[0].pet_id == 7
         assert "Pet 7" in str(store.why(pets, seven))
         assert store.look_up(pets["id"]) == {7: plain}
@@ -391,6 +406,10 @@ def test_ids_of_a_dataframe_are_ids(tmp_path: Path) -> None:
     [
         (lambda api: api.update_pet_with_form(7, name=NAN), "name is nan, not a text"),
         (lambda api: api.update_pet_with_form(7, status=5), "status is 5, not a text"),
+        (
+            lambda api: api.add_pet(Pet(name="Rex", extra={"born": complex(1)})),
+            "the extra fields of the pet have a value of the type complex",
+        ),
         (lambda api: api.upload_file(7, 5), "uploadFile takes bytes or a path, not int"),
         (lambda api: api.upload_file(7, b"x", filename=5), "filename is 5, not a text"),
         (
@@ -422,6 +441,19 @@ _PATH = Path("pets.csv")
         (lambda store: store.snapshot_to(5), "an int is not a path"),
         (lambda store: store.export_to("out", partitions="x"), "partitions='x' is not a number"),
         (lambda store: store.plan(ONE, match_on=5), "match_on is 5; it must be a list"),
+        (lambda store: store.plan(ONE, on_conflict=np.array(["sheet"])), "on_conflict is array"),
+        (lambda store: store.plan(ONE, scope=pd.NA), "scope is <NA>; it must be"),
+        (lambda store: store.plan(ONE, strict="no"), "strict is 'no'; it must be True"),
+        (lambda store: store.plan(ONE, memory=5), "memory=5 is not a size"),
+        (lambda store: store.apply(store.plan(ONE), recheck=np.array(["each"])), "recheck is arr"),
+        (lambda store: store.edit(1001, photo_urls=[5]), "photo_urls has the item 5"),
+        (lambda store: store.edit(1001, tags=["calm", None]), "tags has the item None"),
+        (lambda store: store.photo(5), "an int is not the URL of a photo"),
+        (lambda store: store.pictures_of(1001, 5), "an int is not a path"),
+        (lambda store: store.pictures_of(1001, ["a.png", None]), "a NoneType is not a path"),
+        (lambda store: store.pictures(5), "an int is neither a folder nor a sheet"),
+        (lambda store: store.pictures(_PATH, column=5), "column is 5, not the header"),
+        (lambda store: store.pictures(".", pattern=5), "pattern is 5, not a text"),
         (lambda store: store.plan(ONE, allow_empty="no"), "allow_empty is 'no'; it must be True"),
         (
             lambda store: store.apply(store.plan(ONE), verify="no"),

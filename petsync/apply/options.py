@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isfinite
+from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 import msgspec
 
 from petsync._options import Option, reject_unknown
 from petsync.errors import SettingsError
+from petsync.models import as_int64
 
 __all__ = [
     "ApplyKeywords",
@@ -17,8 +19,8 @@ __all__ = [
     "Recheck",
     "UploadKeywords",
     "UploadOptions",
+    "as_number",
     "check_keywords",
-    "is_number",
 ]
 
 
@@ -125,16 +127,21 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long a stopped run waits for requests in flight."""
 
     def __post_init__(self) -> None:
-        if type(self.concurrency) is not int or not 1 <= self.concurrency <= self.max_concurrency:
+        concurrency = as_int64(self.concurrency)
+        if concurrency is None or not 1 <= concurrency <= self.max_concurrency:
             text = f"concurrency is {self.concurrency!r}; it must be 1 to {self.max_concurrency}"
             raise SettingsError(text)
-        if self.rate is not None and not (is_number(self.rate) and self.rate > 0):
+        rate = None if self.rate is None else as_number(self.rate)
+        if self.rate is not None and (rate is None or rate <= 0):
             text = (
                 f"rate is {self.rate!r}; it must be a number of requests per second greater than 0"
             )
             raise SettingsError(text)
-        if not (is_number(self.settle) and self.settle >= 0):
+        settle = as_number(self.settle)
+        if settle is None or settle < 0:
             raise self._settle_error(self.settle)
+        for name, value in {"concurrency": concurrency, "rate": rate, "settle": settle}.items():
+            msgspec.structs.force_setattr(self, name, value)
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], given: Mapping[str, Any]) -> Self:
@@ -142,10 +149,10 @@ class _SendOptions(msgspec.Struct, frozen=True, kw_only=True):
         overridden by the `given` options that are not None.
         """
         known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
-        settle: Any = given.get("settle")
+        settle = as_number(given.get("settle"))
         # A saved `settle` may be the timeout, which has no maximum, so it is not checked.
-        if is_number(settle) and settle > _MAX_SETTLE_S:
-            raise cls._settle_error(settle)
+        if settle is not None and settle > _MAX_SETTLE_S:
+            raise cls._settle_error(given["settle"])
         return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
 
     @staticmethod
@@ -191,13 +198,13 @@ class ApplyOptions(_SendOptions, frozen=True, kw_only=True):
         super().__post_init__()
         if not isinstance(self.verify, bool):
             raise SettingsError(f"verify is {self.verify!r}; it must be True or False")
-        if self.recheck not in ("each", "bulk", "none"):
-            raise SettingsError(f"recheck is {self.recheck!r}; it must be 'each' or 'bulk'")
-        limit = self.max_failures
-        if limit is not None and (type(limit) is not int or limit < 0):
+        _check_recheck(self.recheck, ("each", "bulk", "none"))
+        limit = None if self.max_failures is None else as_int64(self.max_failures)
+        if self.max_failures is not None and (limit is None or limit < 0):
             raise SettingsError(
-                f"max_failures is {limit!r}; it must be a whole number, 0 or greater"
+                f"max_failures is {self.max_failures!r}; it must be a whole number, 0 or greater"
             )
+        msgspec.structs.force_setattr(self, "max_failures", limit)
 
     @property
     def max_concurrent(self) -> int:
@@ -227,10 +234,20 @@ def check_keywords(keywords: ApplyKeywords, function: str) -> None:
     """
     reject_unknown(keywords, function, ApplyKeywords)
     recheck: object = keywords.get("recheck")
-    if recheck not in (None, "each", "bulk"):
-        raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")
+    if recheck is not None:
+        _check_recheck(recheck, ("each", "bulk"))
 
 
-def is_number(value: object) -> bool:
-    """Return true if the value is a finite int or float, and not a bool."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+def _check_recheck(value: object, choices: Collection[str]) -> None:
+    if not (isinstance(value, str) and value in choices):
+        raise SettingsError(f"recheck is {value!r}; it must be 'each' or 'bulk'")
+
+
+def as_number(value: object) -> int | float | None:
+    """Return a finite number as an `int` or a `float`, also one of numpy; None for any other
+    value.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    number = int(value) if isinstance(value, Integral) else float(value)
+    return number if isfinite(number) else None

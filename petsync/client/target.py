@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from petsync._display import type_name
 from petsync.client.api import AsyncApi
 from petsync.client.origin import encode_url
 from petsync.client.session import PHOTO, Session
@@ -29,6 +30,10 @@ async def photo(session: Session, url: str) -> bytes:
     InvalidInputError, without a request, if its URL is not below the base URL.
     """
     target = target_of(session.base_url, url)
+    if not isinstance(url, str):
+        raise InvalidInputError(
+            f"{type_name(url)} is not the URL of a photo", hint="Give one of a pet's photo_urls."
+        )
     if target is None:
         raise InvalidInputError(
             f"a photo: its address is not below {session.base_url}, so petsync does not fetch it"
@@ -40,8 +45,12 @@ async def photo(session: Session, url: str) -> bytes:
     return response.body
 
 
-def target_of(base_url: str, url: str) -> str | None:
-    """Return the part of the URL after the base URL; None if the URL is not below it."""
+def target_of(base_url: str, url: object) -> str | None:
+    """Return the part of the URL after the base URL; None if the URL is not below it, or no
+    text.
+    """
+    if not isinstance(url, str):
+        return None
     try:
         base, whole = encode_url(base_url), encode_url(url)
         path = unquote(urlsplit(whole).path)

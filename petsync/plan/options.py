@@ -146,12 +146,12 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
                     hint=f"Valid columns: {', '.join(MATCHABLE)}.",
                 )
         msgspec.structs.force_setattr(self, "match_on", names)
-        if self.on_conflict not in get_args(Side):
+        if not (isinstance(self.on_conflict, str) and self.on_conflict in get_args(Side)):
             raise SettingsError(
                 f"on_conflict is {self.on_conflict!r}; it must be 'store' or 'sheet'"
             )
         msgspec.structs.force_setattr(self, "owners", check_owners(self.owners))
-        if self.scope not in get_args(Scope):
+        if not (isinstance(self.scope, str) and self.scope in get_args(Scope)):
             raise SettingsError(f"scope is {self.scope!r}; it must be 'auto', 'rows' or 'all'")
         needs_all = {"delete_missing": self.delete_missing, "match_on": bool(self.match_on)}
         if self.scope == "rows" and any(needs_all.values()):

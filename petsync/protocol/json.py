@@ -54,7 +54,16 @@ class _PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
 _row_decoder = msgspec.json.Decoder(_PetRow)
 _rows_decoder = msgspec.json.Decoder(list[_PetRow])
 _parts_decoder = msgspec.json.Decoder(list[msgspec.Raw])
-_encoder = msgspec.json.Encoder()
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or an array of numpy as JSON has it. Raises TypeError for other values."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a value of the type {type(value).__name__}")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN_FIELDS = ("id", "name", "photoUrls", "category", "tags", "status")

@@ -394,6 +394,12 @@ def _send_pet(
         raise
     except UnicodeEncodeError:
         raise _build_surrogate_error("the pet", operation, pet.id) from None
+    except TypeError as error:
+        raise InvalidInputError(
+            f"the extra fields of the pet have {error}, which JSON cannot have",
+            operation=operation,
+            pet_id=pet.id,
+        ) from None
     if pet.id is not None:
         _check_id(pet.id, operation)
     media = _MEDIA[profile.media]

@@ -47,7 +47,8 @@ class LocalProcesses(Executor):
 
     def __init__(self, memory: str) -> None:
         self._memory = memory
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([MG]i?B)", memory, re.IGNORECASE)
+        given = memory if isinstance(memory, str) else ""
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([MG]i?B)", given, re.IGNORECASE)
         if match is None:
             raise SettingsError(
                 f"memory={memory!r} is not a size", hint='Write, for example, "2GiB" or "500MB".'

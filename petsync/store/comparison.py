@@ -17,7 +17,7 @@ from petsync._files import is_in_parts
 from petsync._options import iter_keywords, show_keywords
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up, short_snapshot, snapshot_of
-from petsync.errors import PlanError
+from petsync.errors import PlanError, SettingsError
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
@@ -342,6 +342,8 @@ class SheetComparer:
         rules: Sequence[SheetRule] | None = None,
     ) -> Decided:
         options, guard = request
+        if type(strict) is not bool:
+            raise SettingsError(f"strict is {strict!r}; it must be True or False")
         # The time from which the plan does not know what other runs add.
         created = _now()
         compared = await self.compare(

@@ -22,6 +22,7 @@ from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets, unique_texts
+from petsync.table.lists import as_items
 from petsync.table.sheet import Sheet
 
 __all__ = ["PetEditor"]
@@ -111,7 +112,16 @@ def _items(column: str, value: object) -> object:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
-        return list(value)
+        items = as_items(value)
+        items = [*value] if items is None else items
+        kinds = (str, Tag) if column == "tags" else (str,)
+        for item in items:
+            if not isinstance(item, kinds):
+                raise SettingsError(
+                    f"{column} has the item {repr(item)[:60]}",
+                    hint="Write texts" + (", or ps.Tag." if Tag in kinds else "."),
+                )
+        return items
     item = repr(value)[:60] if isinstance(value, Tag) else "…"
     raise SettingsError(
         f"{column} is {repr(value)[:60]}; it must be a list, or a text as in a cell of a sheet",

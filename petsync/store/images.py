@@ -106,6 +106,12 @@ class StoreImages:
         """
         decoders()  # raise MissingExtraError before any request
         chosen = PictureOptions(**options)
+        for name, text in {"column": column, "metadata_column": metadata_column}.items():
+            if text is not None and not isinstance(text, str):
+                raise SettingsError(
+                    f"{name} is {text!r}, not the header of a column",
+                    hint=f'Write its text, such as {name}="file".',
+                )
         if column is not None:
             if recursive or pattern != DEFAULT_PATTERNS:
                 raise SettingsError(
@@ -149,10 +155,10 @@ class StoreImages:
         """
         number = arguments.pet_id(pet_id)
         chosen = PictureOptions(**options)
-        paths = [files] if isinstance(files, str | Path) else files
+        paths = arguments.paths_of(files)
         candidates = [
             Candidate(path=path, file=path.name, pet_id=number, place=at, row=at, metadata=metadata)
-            for at, path in enumerate(map(Path, paths))
+            for at, path in enumerate(paths)
         ]
         found = ImageMatches(candidates=candidates)
         return await self._pictures(f"files for pet {number}", found, chosen, on_progress)
@@ -234,7 +240,9 @@ class StoreImages:
         return await photo(self.api.session, url)
 
     def serves(self, url: str) -> bool:
-        """Return true if `photo` can read the URL: it is below the service's base URL."""
+        """Return true if `photo` can read the URL: it is below the service's base URL. A missing
+        value of a DataFrame is not.
+        """
         return target_of(self.api.session.base_url, url) is not None
 
     async def _sheet(self, source: Sheet | str | Path, options: ReadKeywords) -> Sheet:
