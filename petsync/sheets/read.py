@@ -490,19 +490,33 @@ def _read_table(table: Table, options: ReadOptions) -> Sheet:
     # The copy shares its values with the user's DataFrame until one of them is changed.
     frame = table.copy(deep=False) if isinstance(table, pd.DataFrame) else frame_of_stream(table)
 
-    def read(edits: Mapping[tuple[int, str], str]) -> Sheet:
-        sheet = sheet_from_frame(
-            frame,
-            mapping=options.mapping,
-            defaults=options.defaults,
-            statuses=options.statuses,
-            known_statuses=options.known_statuses,
-            rules=options.rules,
-            edits=edits,
-        )
-        return replace(sheet, read_again=lambda _, texts: read({**edits, **texts}))
+    return _read_frame(frame, options, {})
 
-    return read({})
+
+def _read_frame(
+    frame: pd.DataFrame, options: ReadOptions, edits: Mapping[tuple[int, str], str]
+) -> Sheet:
+    sheet = sheet_from_frame(
+        frame,
+        mapping=options.mapping,
+        defaults=options.defaults,
+        statuses=options.statuses,
+        known_statuses=options.known_statuses,
+        rules=options.rules,
+        edits=edits,
+    )
+    return replace(sheet, read_again=partial(_correct_frame, frame, options, edits))
+
+
+def _correct_frame(
+    frame: pd.DataFrame,
+    options: ReadOptions,
+    edits: Mapping[tuple[int, str], str],
+    _: Sheet,
+    texts: Mapping[tuple[int, str], str],
+) -> Sheet:
+    """Return the sheet of the same DataFrame, read with these texts and the earlier `edits`."""
+    return _read_frame(frame, options, {**edits, **texts})
 
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
@@ -1016,9 +1030,15 @@ def _leave_out(sheet: Sheet, rows: pd.Index[int], columns: Sequence[str]) -> She
     return replace(
         sheet.with_rows(frame),
         others=others.drop(index=rows, errors="ignore"),
-        read_again=read and (lambda sheet, edits: _leave_out(read(sheet, edits), rows, columns)),
-        validate_again=validate and (lambda more: _leave_out(validate(more), rows, columns)),
+        read_again=read and partial(_leave_out_again, read, rows, columns),
+        validate_again=validate and partial(_leave_out_again, validate, rows, columns),
     )
+
+
+def _leave_out_again(
+    read: Callable[..., Sheet], rows: pd.Index[int], columns: Sequence[str], *arguments: Any
+) -> Sheet:
+    return _leave_out(read(*arguments), rows, columns)
 
 
 def _check_structure(sheet: Sheet, now: pd.DataFrame, before: pd.DataFrame) -> None:

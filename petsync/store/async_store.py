@@ -544,6 +544,11 @@ def _read_again(sheet: Sheet, options: ReadOptions) -> Sheet:
 
     Raises SheetError if the file has changed.
     """
+    if sheet.is_frame:
+        raise SheetError(
+            "a DataFrame has no file, so corrections do not apply to it",
+            hint="Change sheet.frame instead.",
+        )
     earlier = {each.address: each.after for each in sheet.corrections}
     new = sheets.read_file(
         sheet.source,
