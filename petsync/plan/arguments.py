@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from os import PathLike
-from pathlib import Path
 
 from petsync._display import count, type_name
 from petsync._files import READABLE, is_address
@@ -21,7 +19,6 @@ __all__ = [
     "checked_snapshot",
     "folder_of",
     "no_findings",
-    "paths_of",
     "pet_id",
     "pet_ids",
     "run_name",
@@ -114,18 +111,6 @@ def checked_pictures(pictures: object) -> Pictures:
     return pictures
 
 
-def paths_of(files: object) -> list[Path]:
-    """Return the path of a file, or the paths in a list. Raises SettingsError for other values."""
-    single = isinstance(files, str | PathLike)
-    given = [files] if single or not isinstance(files, Iterable) else [*files]
-    if wrong := [each for each in given if not isinstance(each, str | PathLike)]:
-        raise SettingsError(
-            f"{type_name(wrong[0])} is not a path",
-            hint='Give the name of a file, or a list of names, such as ["7-1.png", "7-2.png"].',
-        )
-    return [Path(str(each)) for each in given]
-
-
 def folder_of(source: object, **of_sheets: object) -> str:
     """Return the folder that `source` names. Raises SettingsError if an option is valid only for a
     sheet, or if `source` is a sheet, which needs a column.
@@ -136,7 +121,7 @@ def folder_of(source: object, **of_sheets: object) -> str:
                 f"{name} is valid only if a column of a sheet names the files",
                 hint="Name the column (--column, in Python column=…), or leave the option out.",
             )
-    if not isinstance(source, Sheet | str | PathLike):
+    if not isinstance(source, Sheet | str) and not hasattr(source, "__fspath__"):
         raise SettingsError(
             f"{type_name(source)} is neither a folder nor a sheet",
             hint='Give the name of a folder of pictures, such as "pictures".',

@@ -9,11 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
 import msgspec
 
+from petsync._display import type_name
 from petsync._options import show_keywords
 from petsync._sync import in_thread
 from petsync.apply.journal import Journal, RunSession
@@ -155,7 +157,7 @@ class StoreImages:
         """
         number = arguments.pet_id(pet_id)
         chosen = PictureOptions(**options)
-        paths = arguments.paths_of(files)
+        paths = _paths_of(files)
         candidates = [
             Candidate(path=path, file=path.name, pet_id=number, place=at, row=at, metadata=metadata)
             for at, path in enumerate(paths)
@@ -339,3 +341,15 @@ def _build_stopped_error(report: UploadReport) -> InterruptedRunError:
     )
     error.report = report
     return error
+
+
+def _paths_of(files: object) -> list[Path]:
+    """Return the path of a file, or the paths in a list. Raises SettingsError for other values."""
+    single = isinstance(files, str | PathLike)
+    given = [files] if single or not isinstance(files, Iterable) else [*files]
+    if wrong := [each for each in given if not isinstance(each, str | PathLike)]:
+        raise SettingsError(
+            f"{type_name(wrong[0])} is not a path",
+            hint='Give the name of a file, or a list of names, such as ["7-1.png", "7-2.png"].',
+        )
+    return [Path(str(each)) for each in given]
