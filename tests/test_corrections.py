@@ -640,6 +640,16 @@ def test_values_of_a_frame_are_checked_like_cells(
             lambda frame: frame.__setitem__("name", [["Rex"]] * len(frame)),
             "column name in row 2 has a value of the type list",
         ),
+        (
+            lambda frame: frame.__setitem__(
+                "name", frame["name"].astype(object).replace("Bella", pd.Timestamp("2026-01-02"))
+            ),
+            "sheet.frame has 2026-01-02, a date",
+        ),
+        (
+            lambda frame: frame.__setitem__("id", frame["id"].astype("float32") + 2.0**24),
+            r"sheet.frame has .*, a number whose type may have rounded it",
+        ),
         (lambda frame: frame.__setitem__("stauts", "sold"), "does not recognise: 'stauts'"),
         (lambda frame: frame.loc.__setitem__(9999, frame.iloc[0]), "has a row 9999"),
         (lambda frame: frame.reset_index(inplace=True), "no longer has the numbers"),

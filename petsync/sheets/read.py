@@ -1103,8 +1103,23 @@ def _find_edits(
     for name, cells, former in zip(names, grid.columns, old.columns, strict=False):
         different = np.flatnonzero(pc.not_equal(cells.text, former.text))
         for at in different.tolist():
-            found[int(rows[at]), name] = _text_of_cell(sheet, name, cells.text[at].as_py())
+            text = cells.text[at].as_py()
+            if cells.kinds is not None and cells.kinds[at] not in _WRITABLE:
+                raise SheetError(
+                    f"{sheet.source}: {sheet.address(int(rows[at]), name)}: sheet.frame has "
+                    f"{text}, {_KIND_NAMES[CellKind(cells.kinds[at])]}",
+                    hint="Write the value as text.",
+                )
+            found[int(rows[at]), name] = _text_of_cell(sheet, name, text)
     return found
+
+
+_WRITABLE = (CellKind.TEXT, CellKind.NUMBER)
+_KIND_NAMES = {
+    CellKind.DATE: "a date",
+    CellKind.BOOLEAN: "a truth value",
+    CellKind.ROUNDED: "a number whose type may have rounded it",
+}
 
 
 def _text_of_cell(sheet: Sheet, column: str, text: str) -> str:
