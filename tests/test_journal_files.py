@@ -215,6 +215,22 @@ def test_a_run_whose_lock_file_cannot_be_made_changes_nothing(state: Path) -> No
     assert [run.run_id for run in journal.runs()] == ["run-1"]
 
 
+def test_a_state_folder_of_another_user_is_an_error(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that this user may not enter is an error with the journal's path and the way out."""
+
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    # The tests may run as root, who may enter every folder.
+    monkeypatch.setattr(Path, "exists", refuse)
+    for create in (False, True):
+        with pytest.raises(PetsyncError, match=r"journal\.db cannot be written") as raised:
+            Journal.open(state, create=create)
+        assert "state=" in raised.value.hint
+
+
 def test_a_damaged_journal_in_use_is_not_moved(state: Path) -> None:
     """A damaged journal that another process uses is not renamed."""
     with other_process(state, "first") as other:

@@ -174,6 +174,8 @@ def test_the_guard_judges_again() -> None:
         ({(2, "name"): "sheet"}, "pet 2 has no conflict in 'name'"),
         ({(1, "status"): "sheet"}, "pet 1 has no conflict in 'status'"),
         ({(1, "name"): "mine"}, "'mine' cannot win"),
+        ("sheet", "'sheet', not a dict of fields and sides"),
+        ({1: "sheet"}, "not a dict of fields and sides"),
     ],
 )
 def test_what_cannot_be_resolved_is_refused(choices: Any, message: str) -> None:

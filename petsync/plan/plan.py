@@ -484,6 +484,14 @@ def _check_choices(
     conflicts: Iterable[Conflict], choices: Choices
 ) -> Iterator[tuple[tuple[int, str], Side]]:
     """Yield the choices. A choice for a category's id becomes one for `category`."""
+    if not isinstance(choices, Mapping) or any(
+        not isinstance(key, tuple) or len(key) != 2 for key in choices
+    ):
+        raise PlanError(
+            f"the choices are {choices!r}, not a dict of fields and sides",
+            hint='Write {(7, "name"): "sheet"}. For one side in all conflicts, plan with '
+            'on_conflict="sheet".',
+        )
     there: dict[tuple[int | None, str], Clash] = {
         (each.pet_id, clash.column): clash for each in conflicts for clash in each.clashes
     }

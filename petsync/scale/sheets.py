@@ -280,7 +280,7 @@ class SheetFiles(ABC):
             start = place = number * FILE_ROWS
             for batch in self.iter_batches(path):
                 table = _add_columns(batch, start, place)
-                tables.append(table.select(self.schema.names).cast(self.schema))
+                tables.append(_cast(table.select(self.schema.names), self.schema, path))
                 odd |= {start + row: each for row, each in batch.odd.items()}
                 place += len(batch.rows)
         rows = pa.concat_tables(tables)
@@ -390,7 +390,7 @@ def split_files(task: SplitTask) -> SplitFiles:
             if values is not None:
                 _write_values(values, batch.observed, place)
             if table[KEY].null_count:
-                lacking.append(table.filter(table[KEY].is_null()).cast(schema))
+                lacking.append(_cast(table.filter(table[KEY].is_null()), schema, path))
             odd |= {start + row: each for row, each in batch.odd.items()}
             place += len(batch.rows)
         counts.append(place - start)
@@ -518,7 +518,7 @@ class _ParquetFiles(SheetFiles):
         kinds = pa.schema([field for field in self.schema if field.name not in _ADDED])
         first = start + 1
         for batch in _open(path).iter_batches(_BATCH_ROWS):
-            table = pa.Table.from_batches([batch]).cast(kinds)
+            table = _cast(pa.Table.from_batches([batch]), kinds, path)
             numbers = np.arange(first, first + len(table), dtype=np.int64)
             table = table.append_column(ROW, pa.array(numbers))
             rest = Rest(rows=table, statuses=statuses)
@@ -549,7 +549,8 @@ class _ParquetFiles(SheetFiles):
             raise changed_error(path)
         rows = np.arange(1, len(table) + 1)
         batch = _Batch(table, rows, _read_keys(table[self.columns["id"]]))
-        return _add_columns(batch, start, start).select(self.schema.names).cast(self.schema)
+        table = _add_columns(batch, start, start).select(self.schema.names)
+        return _cast(table, self.schema, path)
 
     @property
     def validator(self) -> Callable[[pa.Table, frozenset[str]], Sheet]:
@@ -627,6 +628,20 @@ def _open(path: Path) -> pq.ParquetFile:
         raise SheetError(
             f"{path} cannot be read: {str(error).splitlines()[0]}",
             hint="Check that it is a Parquet file.",
+        ) from None
+
+
+def _cast(table: pa.Table, schema: pa.Schema, path: Path) -> pa.Table:
+    """Return the rows of a file with the types of all files. Raises SheetError if that would change
+    a value.
+    """
+    try:
+        return table.cast(schema)
+    except pa.ArrowException as error:
+        raise SheetError(
+            f"{path} has a column of another type than the other files: {error}",
+            hint="Write the column with one type in all files. Whole numbers with missing values "
+            "stay whole in pandas with df['id'] = df['id'].astype('Int64').",
         ) from None
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -228,6 +229,22 @@ def test_json_lines_are_compared(box: Sandbox, shell: Shell) -> None:
     assert [(each.pet_id, each.fields) for each in changes] == [(1, ("tags",)), (2, ("status",))]
     assert [each.source for each in changes] == ["0.ndjson, row 2, tags", "1.ndjson, row 2, status"]
     assert [tag.name for tag in changes[0].after.tags] == ["calm", "new"]
+
+
+def test_parquet_files_with_other_types_keep_each_id(box: Sandbox, shell: Shell) -> None:
+    """An id that the type of another file cannot hold is an error that names its file: pandas makes
+    ids with a missing value floats.
+    """
+    Path("big").mkdir()
+    for name, ids in (("a", [1.0, None]), ("b", [2**63 - 2])):
+        rows = pd.DataFrame({"id": ids, "name": "Zed"})
+        rows.to_parquet(f"big/{name}.parquet", index=False)
+    for command in (["plan", "big", "--url", box.url], ["check", "big"], ["diff", "big", "big"]):
+        done = shell(*command)
+        assert done.code == 1
+        text = " ".join(done.err.split())
+        assert "b.parquet has a column of another type than the other files" in text
+        assert "astype('Int64')" in text
 
 
 def test_what_petsync_writes_beside_a_sheet_is_no_part_of_it(box: Sandbox, shell: Shell) -> None:

@@ -146,10 +146,11 @@ class Journal:
         Raises PetsyncError if the file cannot be opened, if it is damaged (it is then renamed,
         unless a process uses it), or if it belongs to another program or a newer petsync.
         """
-        with translate_errors(state / NAME):
-            check_state_folder(state)
         path = state / NAME
-        if not path.exists():
+        with translate_errors(path):
+            check_state_folder(state)
+            is_there = path.exists()
+        if not is_there:
             if not create:
                 return cls(path, exists=False)
             create_journal(path)
