@@ -2370,10 +2370,10 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     ]
     if rest:
         cells = "1 cell was" if len(rest) == 1 else f"{len(rest):,} cells were"
-        where = "`petsync check` (in Python sheet.findings) lists them."
-        if sheet.files:
-            where = "sheet.findings lists them."
-        yield f"{cells} read with a warning: {first_items(rest)}. {where}"
+        yield (
+            f"{cells} read with a warning: {first_items(rest)}. `petsync check` (in Python "
+            "sheet.findings) lists them."
+        )
     if sheet.unlisted:
         rows = count(sheet.unlisted, "further row")
         yield f"Not listed: the warnings of {rows} in agreement with the store."
