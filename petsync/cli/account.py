@@ -17,7 +17,14 @@ import click
 
 from petsync._display import quote
 from petsync._extras import needs_extra
-from petsync.cli.context import Context, ask_secret, ask_text, is_interactive, print_account
+from petsync.cli.context import (
+    Context,
+    ask_secret,
+    ask_text,
+    is_agreed,
+    is_interactive,
+    print_account,
+)
 from petsync.cli.context import command as as_command
 from petsync.errors import AuthError, PetsyncError, SettingsError
 from petsync.models import NOBODY
@@ -420,7 +427,7 @@ def _confirm(path: Path) -> bool:
             "the confirmation needs a terminal",
             hint=f"`petsync trust {quote(path)} --yes` confirms without asking.",
         )
-    return click.confirm("Is that right?", default=False, err=True)
+    return is_agreed("Is that right?")
 
 
 # `petsync whoami`: the account and its permissions.

@@ -76,6 +76,7 @@ __all__ = [
     "find_url_of_run",
     "flush_output",
     "interruptible_run",
+    "is_agreed",
     "is_interactive",
     "must_be_writable",
     "must_differ",
@@ -154,11 +155,23 @@ def confirm(context: Context, question: str, refusal: str, without_terminal: str
     terminal, do not ask, and print `without_terminal` after `refusal`.
     """
     if sys.stdin.isatty() and sys.stderr.isatty():
-        if click.confirm(question, err=True):
+        if is_agreed(question):
             return True
         without_terminal = "."
     context.say(f"{refusal}{without_terminal}", "bold")
     return False
+
+
+def is_agreed(question: str, *, default: bool = False) -> bool:
+    """Ask the user on the terminal, and return true for yes. What was typed before the question is
+    discarded, because it cannot be an answer to it.
+    """
+    with suppress(ImportError):  # Windows has no termios
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    return click.confirm(question, default=default, err=True)
 
 
 def _read_line() -> str:
@@ -427,8 +440,10 @@ class Context:
             mode = path.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            # A user may have given the token itself, which must not be shown.
+            named = f" {path}" if lexists(path) else ""
             raise SettingsError(
-                f"--token-file {path} cannot be read: {reason}",
+                f"--token-file{named} cannot be read: {reason}",
                 hint="Name the file that contains the access token, or - for standard input.",
             ) from None
         if os.name == "posix" and mode & 0o077:

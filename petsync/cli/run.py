@@ -23,6 +23,7 @@ from petsync.cli.context import (
     confirm,
     find_url_of_run,
     interruptible_run,
+    is_agreed,
     is_interactive,
     must_be_writable,
     must_differ,
@@ -364,7 +365,7 @@ def _offer_to_finish(
             "them, and adds no row twice."
         )
         return 0
-    if not click.confirm("Finish it first?", default=True, err=True):
+    if not is_agreed("Finish it first?", default=True):
         return 0
     _, plan = store.aio.to_resume(past.run_id)
     outputs = build_outputs(store)
@@ -708,7 +709,7 @@ def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool
         )
         return ""
     question = f"Write the new ids into {sheet.source} itself, and keep a backup?"
-    return "ids" if click.confirm(question, default=True, err=True) else ""
+    return "ids" if is_agreed(question, default=True) else ""
 
 
 def _build_request(into_sheet: IntoSheet, results: Path | None) -> OutputRequest:

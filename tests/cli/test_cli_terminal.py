@@ -176,6 +176,20 @@ def test_interrupt_at_the_question(shell: Shell, box: Sandbox, tmp_path: Path) -
     assert set(box.requests) <= READING
 
 
+def test_an_answer_before_the_question_does_not_count(
+    shell: Shell, box: Sandbox, tmp_path: Path
+) -> None:
+    """What is typed before the plan is shown does not agree to it."""
+    _sheet()
+    with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+        os.write(end, b"y\ny\n")
+        _until(end, "[y/N]")
+        os.write(end, b"n\n")
+        assert "Nothing was sent" in _until(end)
+        assert running.wait(120) != 0
+    assert set(box.requests) <= READING
+
+
 def test_no_color_is_obeyed(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
     """NO_COLOR disables colours in a terminal."""
     _sheet("id,name\n1,Max\n")
