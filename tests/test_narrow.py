@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from openpyxl import load_workbook
 from rendering import plan_text
-from shop import NO_LIMITS, snapshot_of
+from shop import NO_LIMITS, decided_of, sheet_saying, snapshot_of
 from times import times
 from triples import STATUSES, Triple, triples
 
@@ -154,6 +154,21 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[Store]:
 def renamed(*ids: int) -> pd.DataFrame:
     """Return a sheet that renames these pets."""
     return pd.DataFrame({"id": ids, "name": [f"New {number}" for number in ids]})
+
+
+def test_narrow_owned_category() -> None:
+    """Whether another number of a category is a difference depends on the other pets, also if the
+    sheet does not own the category.
+    """
+    pet = Pet(id=2, name="Rex", status="available", category=Category(2, "Cats"))
+    sheet = sheet_saying({"id": 2, "name": "Rex", "category": "Cats", "category_id": 1})
+    owners = {"category": "store"}
+    assert decided_of([pet], sheet, owners=owners).plan.notes == ()
+    narrow = decided_of([pet], sheet, owners=owners, coverage=Coverage(ids=(2,)))
+    assert narrow.gaps == ("Pets!D2: not compared with the categories of the pets in no row.",)
+    named = sheet_saying({"id": 2, "name": "Rex", "category": "Dogs"})
+    narrow = decided_of([pet], named, owners=owners, coverage=Coverage(ids=(2,)))
+    assert (len(narrow.plan.notes), narrow.gaps) == (1, ())
 
 
 def test_narrow_log(store: Store, box: Sandbox) -> None:

@@ -2146,6 +2146,9 @@ def _iter_gaps(plan: Plan, sheet: Sheet, decisions: Decisions) -> Iterator[str]:
             f"{first_items(places)}: held back, because these rows need more than the pets that "
             "rows name."
         )
+    if decisions.unread_categories:
+        places = [sheet.address(row, "category_id") for row in decisions.unread_categories]
+        yield f"{first_items(places)}: not compared with the categories of the pets in no row."
     if adds := _select_merged(plan.adds, sheet):
         yield (
             f"{first_items([each.source for each in adds])}: not compared with the pets in no row, "

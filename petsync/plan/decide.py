@@ -199,7 +199,8 @@ class Decisions:
     rows without a reliable id that are blocked, ignored or in conflict. `withheld` has the rows
     that add a pet without some of their values, because of the fields' owners, and `unedited`, by
     field, the rows that send a value that was not edited. `unanswered` has the rows that depend on
-    pets that were not read, because only single pets were.
+    pets that were not read, because only single pets were; `unread_categories` has those of them
+    whose category has another owner than the sheet.
     """
 
     def __init__(
@@ -256,6 +257,7 @@ class Decisions:
         self.unedited: dict[Unit, set[int]] = {}
         self._is_narrow = snapshot.coverage.is_narrow
         self.unanswered: list[int] = []
+        self.unread_categories: list[int] = []
         self._kept: dict[int, KeptRule] = {}
         self._judged: dict[int, tuple[tuple[Unit, FieldRule], ...]] = {}
 
@@ -298,6 +300,9 @@ class Decisions:
             old = self._base_of(row, pet.id)
             rules = dict(self.judge.judge(row.values, pet, old, ("category",)).rules)
             if _is_kept_by_owner(rules["category"]):
+                name = None if pet.category is None else normalize(pet.category.name)
+                if self._is_narrow and name == normalize(row.values.get("category")):
+                    self.unread_categories.append(row.number)
                 yield row.number
 
     def rows_of(self, pet_id: int) -> Iterator[RowDecision]:
