@@ -34,6 +34,8 @@ _M_MMAP_THRESHOLD, _LARGE = -3, 2 << 20
 _M_TRIM_THRESHOLD, _SPARE = -1, 64 << 20
 """The option, and the bytes of smaller blocks that are kept when they are freed."""
 _INTERRUPTED_CODES = (INTERRUPTED, InterruptedRunError.exit_code)
+_SENDING = frozenset({"apply", "reconcile", "resume", "undo"})
+"""The commands that send changes."""
 _EPILOG = """
 \b
 Try it without a service:
@@ -174,5 +176,7 @@ def _report_error(
             context.say(
                 f"error: standard output cannot be written: {output_error.strerror}", "bold red"
             )
+            if not _SENDING.isdisjoint(given):
+                context.say("Changes may have been sent: `petsync runs` shows each run's result.")
     flush_output()
     return 1

@@ -295,13 +295,14 @@ def test_results_do_not_depend_on_a_reader(shell: Shell, box: Sandbox, form: lis
 
 
 def test_results_are_kept_where_stdout_is_full(shell: Shell, box: Sandbox) -> None:
-    """If stdout is full, the error is one line with exit code 1, and the result files are
-    written.
+    """If stdout is full, the error names it and the command that shows the run, with exit code 1,
+    and the result files are written.
     """
     with Path("/dev/full").open("w") as full:
         done = finished("apply", _sheet(), *to(box), "--yes", stdout=full)
     assert done.code == 1
     assert "standard output cannot be written" in done.err
+    assert "`petsync runs` shows each run's result" in done.err
     assert "Traceback" not in done.err
     assert "applied" in Path("pets.results.csv").read_text("utf-8")
 
