@@ -386,11 +386,12 @@ def split_files(task: SplitTask) -> SplitFiles:
             listed, warned = warned[:left], warned[left:]
             left, unlisted = left - len(listed), unlisted + len(warned)
             table = _add_columns(_without_keys(batch, listed), start, place)
+            table = _cast(table.select(schema.names), schema, path)
             writer.write(table)
             if values is not None:
                 _write_values(values, batch.observed, place)
             if table[KEY].null_count:
-                lacking.append(_cast(table.filter(table[KEY].is_null()), schema, path))
+                lacking.append(table.filter(table[KEY].is_null()))
             odd |= {start + row: each for row, each in batch.odd.items()}
             place += len(batch.rows)
         counts.append(place - start)
@@ -615,9 +616,12 @@ def _join_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Sch
 def _different_columns_error(
     path: Path, names: Sequence[str], other: Path, other_names: Sequence[str]
 ) -> SheetError:
+    hint = "All files of a sheet need the same columns, in the same order."
+    if any(name.startswith("__index_level_") for name in (*names, *other_names)):
+        hint += " pandas wrote its index as a column: write the file with index=False."
     return SheetError(
         f"{path} has the columns {', '.join(names)}, and {other} has {', '.join(other_names)}",
-        hint="All files of a sheet need the same columns, in the same order.",
+        hint=hint,
     )
 
 

@@ -236,7 +236,7 @@ def test_parquet_files_with_other_types_keep_each_id(box: Sandbox, shell: Shell)
     ids with a missing value floats.
     """
     Path("big").mkdir()
-    for name, ids in (("a", [1.0, None]), ("b", [2**63 - 2])):
+    for name, ids in (("a", [1.0, None]), ("b", [2**63 - 2, *range(2, 50)])):
         rows = pd.DataFrame({"id": ids, "name": "Zed"})
         rows.to_parquet(f"big/{name}.parquet", index=False)
     for command in (["plan", "big", "--url", box.url], ["check", "big"], ["diff", "big", "big"]):
@@ -245,6 +245,15 @@ def test_parquet_files_with_other_types_keep_each_id(box: Sandbox, shell: Shell)
         text = " ".join(done.err.split())
         assert "b.parquet has a column of another type than the other files" in text
         assert "astype('Int64')" in text
+
+
+def test_the_index_of_pandas_is_named(shell: Shell) -> None:
+    """pandas writes the index of a filtered table as a column, which the other files lack."""
+    Path("big").mkdir()
+    rows = pd.DataFrame({"id": [1, 2, 3, 4, 5], "name": "Zed"})
+    rows.to_parquet("big/a.parquet")
+    rows[rows["id"].isin([1, 2, 5])].to_parquet("big/b.parquet")
+    assert "write the file with index=False" in " ".join(shell("check", "big").err.split())
 
 
 def test_what_petsync_writes_beside_a_sheet_is_no_part_of_it(box: Sandbox, shell: Shell) -> None:
