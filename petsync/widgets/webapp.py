@@ -158,6 +158,8 @@ RELOAD_S = 10.0
 """The time in which a reload finds the kernel of its tab. It covers a slow browser, and a user who
 closed the tab by mistake.
 """
+_LEAVE_S = 2.0
+"""How long a request for a reload waits for the one with which its tab leaves the page."""
 _POLL_S = 0.05
 _KERNEL_ID = re.compile(r'"kernelId": *"([\w-]+)"')
 _MAX_FOLDER = 30
@@ -260,11 +262,21 @@ class _Tabs:
     def __init__(self) -> None:
         self._pages: dict[str, str] = {}
         self._leaving: dict[str, object] = {}
+        self._left = asyncio.Event()
 
     def add(self, page: str) -> None:
         """Remember a page, so that its tab can be reloaded."""
         if found := _KERNEL_ID.search(page):
             self._pages[found.group(1)] = page
+
+    async def wait_for_leave(self) -> None:
+        """Wait until a tab leaves its page: a browser sends this request together with the one for
+        the new page, on another connection, so that either may arrive first.
+        """
+        if self._pages and not self._leaving:
+            self._left.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._left.wait(), _LEAVE_S)
 
     def return_last(self) -> str:
         """Return the page of the tab that was left last, and keep its kernel; "" if none was."""
@@ -286,6 +298,7 @@ class _Tabs:
 
         if kernel_id not in self._leaving:
             self._leaving[kernel_id] = IOLoop.current().call_later(RELOAD_S, finish)
+            self._left.set()
         return True
 
 
@@ -294,6 +307,9 @@ class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no type
         # Reading the XSRF token sets the cookie that a closing tab needs to end its kernel.
         assert self.xsrf_token
         tabs: _Tabs = self.settings["petsync_tabs"]
+        # Browsers send this header to reload a page.
+        if "Cache-Control" in self.request.headers:
+            await tabs.wait_for_leave()
         while page := tabs.return_last():
             found = _KERNEL_ID.search(page)
             if found and found.group(1) in self.kernel_manager:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
@@ -251,6 +252,21 @@ def test_a_closed_tab_ends_its_kernel(link: str) -> None:
         while client.get(f"{_page(link)}/api/kernels/{kernel[1]}").status_code != 404:
             assert time.monotonic() < until
             time.sleep(0.1)
+
+
+def test_a_reload_may_arrive_before_its_tab_leaves(link: str) -> None:
+    """A reloaded page gets its kernel, also if the request that leaves the page arrives after the
+    one that loads it again.
+    """
+    with httpx.Client(timeout=120) as client, ThreadPoolExecutor(1) as pool:
+        text = client.get(link).text
+        kernel = re.search(r'"?kernelId"?: "([-0-9a-f]{36})"', text)
+        assert kernel is not None
+        reloaded = pool.submit(client.get, link, headers={"Cache-Control": "max-age=0"})
+        time.sleep(0.5)
+        given = {"_xsrf": client.cookies.get("_xsrf", "")}
+        client.post(f"{_page(link)}/voila/api/shutdown/{kernel[1]}", data=given)
+        assert reloaded.result(60).text == text
 
 
 def test_settings_are_judged_first(shell: Shell) -> None:
