@@ -108,8 +108,14 @@ def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
             hint="A sheet has files of one kind. Name them with a pattern, such as 'pets/*.csv'.",
         )
     kind = next(iter(files))
-    sheets = [each.name for each in there if ending_of(each) in READABLE and each.name != MANIFEST]
-    if others := [name for name in sheets if name not in {each.name for each in found}]:
+    others = [
+        each.name
+        for each in there
+        if ending_of(each) in READABLE
+        and each.suffix.casefold() not in KIND_OF_PART
+        and each.name != MANIFEST
+    ]
+    if others:
         raise SheetError(
             f"{path} has {first_items(others)} beside {count(len(found), f'{kind} file')}",
             hint="All files of a sheet need the same format. Save the others in it, or name the "
