@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from shop import MemoryTarget, lost, plan_of, sheet_saying
 from test_engine import begin_run, carry_out, full_after, outcomes, ran, resumed
+from times import times
 
 import petsync as ps
 from petsync.apply.journal import Journal
@@ -81,7 +82,7 @@ def check(report: Report, target: MemoryTarget) -> None:
 
 
 @pytest.mark.parametrize("admits", [True, False])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(times(8)))
 def test_what_is_applied_is_stored(tmp_path: Path, admits: bool, seed: int) -> None:
     """Every applied add is stored, whether the profile declares that ids may be assigned twice or
     the run detects it.
@@ -95,7 +96,7 @@ def test_what_is_applied_is_stored(tmp_path: Path, admits: bool, seed: int) -> N
         assert target.calls.count("add") == 60
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(times(8)))
 def test_what_is_applied_is_stored_after_a_crash(tmp_path: Path, seed: int) -> None:
     """Every applied add is stored after a crash at any point with lost answers and a
     resumed run.

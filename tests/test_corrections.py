@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sheetmaking import csv_of, list_findings, sheet_of, workbook_of
+from times import times
 
 import petsync as ps
 from petsync.apply.planfile import load_plan, save_plan
@@ -282,7 +283,7 @@ def _read_cells(sheet: Sheet) -> list[Any]:
 
 
 LAWS = settings(
-    max_examples=60,
+    max_examples=times(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -18,6 +18,7 @@ from scripted import Answer, ScriptedServer, answer
 from shop import NO_LIMITS
 from strategies import pets as any_pets
 from strategies import texts, xml_texts
+from times import times
 
 import petsync as ps
 from petsync.plan.change import Coverage, FailedLookup
@@ -279,7 +280,7 @@ def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
     assert caught.value.hint
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(any_pets(pet_ids=st.just(7)), any_pets(pet_ids=st.just(7)), st.data())
 def test_any_difference_between_copies_counts(
     first: ps.Pet, second: ps.Pet, data: st.DataObject
@@ -452,7 +453,7 @@ def test_case_is_no_difference() -> None:
     assert "other" not in Coverage(("sold",), (FailedLookup("other", "why"),))
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(
     st.lists(any_pets(xml_texts), max_size=12, unique_by=lambda pet: pet.id),
     st.sampled_from([(0, 0), (0.5, 0.5), (0.3, 0.3), (0, 1), (1, 0)]),

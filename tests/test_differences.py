@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from shop import plan_of, sheet_of, snapshot_of
+from times import times
 
 import petsync as ps
 from petsync.errors import SheetError
@@ -329,7 +330,7 @@ def test_only_differences_that_are_read_are_made(files):
     ]
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(times(8)))
 def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
     """Large files are compared without their common lines; the result is the same as with them."""
     dice = random.Random(seed)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from shop import MemoryTarget, error_at, lost, plan_of, sheet_of, sheet_saying
 from test_compare import PETS, REX, TOM, shop_pets
+from times import times
 
 from petsync.apply import engine
 from petsync.apply.engine import (
@@ -117,7 +118,7 @@ def outcomes(report: Report) -> list[str]:
     return [result.outcome for result in report.results]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=times(25), deadline=None)
 @given(store=shop_pets, wanted=shop_pets)
 def test_a_run_makes_the_store_say_what_the_sheet_says(
     store: list[Pet], wanted: list[Pet], tmp_path_factory: pytest.TempPathFactory

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from msgspec.structs import replace
 from shop import base_of, decided_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
 from test_compare import CATS, DOGS, OLD, REX, SHY, TOM, shop_pets
+from times import times
 
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet, Tag
@@ -186,7 +187,7 @@ def test_rows_in_conflict_and_blocked_rows_are_left_alone() -> None:
     assert not taken(blocked, [SOLD], [REX], "store")
 
 
-@settings(max_examples=15)
+@settings(max_examples=times(15))
 @given(shop_pets, shop_pets)
 @example([Pet(id=1, name="Rex", status="sold")], [Pet(id=0, name="Rex", status="sold")])
 def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
@@ -205,7 +206,7 @@ def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
     assert not after.notes
 
 
-@settings(max_examples=15)
+@settings(max_examples=times(15))
 @given(shop_pets, shop_pets)
 def test_an_unedited_sheet_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
     """For an unedited sheet, a merge takes the same changes as a leading store."""
@@ -215,7 +216,7 @@ def test_an_unedited_sheet_becomes_the_store(old: list[Pet], now: list[Pet]) -> 
     assert (merge.edits, merge.added, merge.removed) == (leads.edits, leads.added, leads.removed)
 
 
-@settings(max_examples=15)
+@settings(max_examples=times(15))
 @given(shop_pets, shop_pets)
 def test_an_unchanged_store_gives_nothing(old: list[Pet], sheet: list[Pet]) -> None:
     """From an unchanged store, a sheet takes nothing but category cells."""

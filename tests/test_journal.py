@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journals import PETS, STARTED, STORE, begin_run, intended, result, small_plan
 from shop import error_at, plan_of, sheet_saying
+from times import times
 
 from petsync.apply.journal import Journal, RunSession
 from petsync.apply.journal.writer import _Queue
@@ -214,7 +215,7 @@ OPS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(ops=OPS)
 def test_the_rows_say_what_was_last_handed_over(
     ops: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 from journals import PETS, STORE, begin_run, intended, other_process, result, small_plan
+from times import times
 
 from petsync.apply.journal import Journal
 from petsync.errors import PetsyncError
@@ -385,7 +386,7 @@ def test_a_torn_log_is_no_damage(state: Path) -> None:
     assert seen == set(range(7))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(times(6)))
 def test_no_damage_is_taken_for_the_truth(state: Path, seed: int) -> None:
     """With any damage, each answer is correct or an error, and no byte of the file is lost."""
     truth = dict(answer_questions(filled(state)))

@@ -17,6 +17,7 @@ from picturing import png_of
 from reference import UNITS, compared
 from scenarios import DOGS, PETS, changed
 from shop import base_of, plan_of, sheet_saying
+from times import times
 from triples import OWNERS, row_of, value_of
 
 import petsync as ps
@@ -337,7 +338,7 @@ def other(pet: Pet, units: list[str], chance: Random) -> Pet:
     return replace(pet, **{unit: getattr(fresh, unit) for unit in some})
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(times(8)))
 def test_no_request_changes_a_field_of_the_store(seed: int, tmp_path: Path) -> None:
     """A run changes nothing but fields of the sheet, by the form and by PUT, while others change
     the store's fields between plan and run; these are neither conflicts nor failures.

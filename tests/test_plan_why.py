@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from test_plan_docs import conflict_rules
 from test_plan_laws import SHORT, everything
+from times import times
 from triples import Triple, triples
 
 from petsync.models import Pet
@@ -33,7 +34,7 @@ def left(plan: Plan, number: int, now: Pet | None) -> Pet | None:
     return now if change is None else change.after
 
 
-@settings(max_examples=40, phases=SHORT)
+@settings(max_examples=times(40), phases=SHORT)
 @given(triples())
 def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
     """Each row of a pet, or the pet without a row, has one explanation, with the values of base,

@@ -730,9 +730,10 @@ def test_a_pet_whose_row_may_be_held_becomes_no_second_row(scenario: CsvScenario
         assert len(scenario.store_pets()) == len(PETS) + 1
 
 
-@pytest.mark.parametrize("is_away", [False, True])
-@pytest.mark.parametrize("others", [0, 1])
-@pytest.mark.parametrize("meanwhile", ["sends", "sends nothing", "renames the row"])
+@pytest.mark.parametrize(
+    ("others", "is_away", "meanwhile"),
+    pairwise([0, 1], [False, True], ["sends", "sends nothing", "renames the row"]),
+)
 def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
     scenario: CsvScenario, others: int, is_away: bool, meanwhile: str
 ) -> None:

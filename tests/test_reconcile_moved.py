@@ -12,6 +12,7 @@ import msgspec
 import pandas as pd
 import pytest
 from openpyxl import Workbook, load_workbook
+from pairwise import pairwise
 from rounds.sheet import Grid, read_grid
 from scenarios import PETS, Scenario, changed, kinds
 
@@ -142,38 +143,39 @@ def test_a_row_that_moves_in_a_folder_takes_its_base_along(
     assert scenario.store_pets().keys() == {pet.id for pet in PETS} - {pet_id}
 
 
-@pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
-@pytest.mark.parametrize("is_carried", [True, False])
-@pytest.mark.parametrize("comes", ["before", "after"])
 @pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("tags", (ps.Tag(77, "new"),)),
-        ("status", "pending"),
-        ("photo_urls", ("https://shop.example/new.jpg",)),
-    ],
+    ("files", "is_carried", "comes", "newer"),
+    pairwise(
+        [("a.csv", "b.csv"), ("b.csv", "a.csv")],
+        [True, False],
+        ["before", "after"],
+        [
+            ("tags", (ps.Tag(77, "new"),)),
+            ("status", "pending"),
+            ("photo_urls", ("https://shop.example/new.jpg",)),
+        ],
+    ),
 )
 def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
     box: Sandbox,
     tmp_path: Path,
-    source: str,
-    target: str,
+    files: tuple[str, str],
     is_carried: bool,
     comes: str,
-    column: str,
-    value: Any,
+    newer: tuple[str, Any],
 ) -> None:
     """A value of the store that came before or after a row moved to a sheet in which its column has
     another header reaches the row, whether its old value moved along below that header or not.
     """
     scenario = _build_two_sheets(box, tmp_path)
-    pet_id = 5 if source == "a.csv" else 8
-    newer = changed(PETS, pet_id, **{column: value})[pet_id - 1]
-    old, new = (tmp_path / "in" / name for name in (source, target))
+    column, value = newer
+    pet_id = 5 if files[0] == "a.csv" else 8
+    pet = changed(PETS, pet_id, **{column: value})[pet_id - 1]
+    old, new = (tmp_path / "in" / name for name in files)
     _rename(new, column, "away")
     scenario.rounds()
     if comes == "before":
-        scenario.box.put(newer)
+        scenario.box.put(pet)
     grids = read_grid(old), read_grid(new)
     row = next(row for row in grids[0].rows if row[0] == str(pet_id))
     grids[0].rows.remove(row)
@@ -183,11 +185,11 @@ def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
         grid.save()
     scenario.rounds()
     if comes == "after":
-        scenario.box.put(newer)
+        scenario.box.put(pet)
         scenario.rounds()
     _rename(new, "away", column)
     assert scenario.rounds().exit_code == 0
-    assert scenario.store_pets()[pet_id] == newer == scenario.row(target, pet_id)
+    assert scenario.store_pets()[pet_id] == pet == scenario.row(files[1], pet_id)
     assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
@@ -335,16 +337,22 @@ def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path:
 BLANK = {"id": "", "category": "Birds", "category_id": "", "tags": "", "photo_urls": ""}
 
 
-@pytest.mark.parametrize("mode", ["two-way", "push"])
-@pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
-@pytest.mark.parametrize("cells", [BLANK, {"id": "", "name": "Rex"}, {"id": ""}])
+@pytest.mark.parametrize(
+    ("mode", "files", "cells"),
+    pairwise(
+        ["two-way", "push"],
+        [("a.csv", "b.csv"), ("b.csv", "a.csv")],
+        [BLANK, {"id": "", "name": "Rex"}, {"id": ""}],
+    ),
+)
 def test_a_row_that_loses_its_id_and_is_edited_as_it_moves_is_a_conflict(
-    box: Sandbox, tmp_path: Path, mode: str, source: str, target: str, cells: Mapping[str, str]
+    box: Sandbox, tmp_path: Path, mode: str, files: tuple[str, str], cells: Mapping[str, str]
 ) -> None:
     """A row that moves to another file without its id and is edited there, or whose pet the store
     changes, may be that pet: it is not added, and the pet is not deleted.
     """
     scenario = _build_two_sheets(box, tmp_path, mode)
+    source, target = files
     pet_id = 5 if source == "a.csv" else 8
     _move(tmp_path / "in", source, target, pet_id, cells)
     if len(cells) == 1:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from shop import NO_LIMITS, MemoryTarget, error_at, long_plan, plan_of, sheet_saying
 from test_engine import carry_out
+from times import times
 from triples import Triple, row_of, triples
 
 import petsync as ps
@@ -168,7 +169,7 @@ class TestTampering:
             for new in others - {old}:
                 self.is_refused(BODY[:place] + bytes([new]) + BODY[place + 1 :])
 
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", range(times(3)))
     def test_bytes_put_in_and_taken_out(self, seed: int) -> None:
         """A plan file with bytes inserted, removed or replaced is refused."""
         chance = random.Random(seed)
@@ -589,7 +590,7 @@ def test_a_summary_counts_what_the_plan_holds() -> None:
     assert sum(PLAN.select(fields="name").summary().fields.values()) == 2
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(25), suppress_health_check=[HealthCheck.too_slow])
 @given(triples(), st.data())
 def test_every_row_of_a_part_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, triple: Triple, data: st.DataObject

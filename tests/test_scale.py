@@ -214,7 +214,7 @@ def test_the_plan_of_parts_is_that_of_the_whole(
     assert plan.changes or plan.conflicts
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(times(4)))
 def test_the_owners_of_fields_hold_in_parts(seed: int, tmp_path: Path, threads: Executor) -> None:
     """With random owners, the plan of parts has the same changes, conflicts, notes on owners and
     recognised rows as a comparison in memory, and its run changes no field of `store` or `never`.
@@ -447,7 +447,7 @@ def test_rows_of_an_unedited_export_agree(suffix: str, tmp_path: Path, threads: 
     assert now.left_out == len(pets)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(times(8)))
 def test_the_plan_of_json_lines_is_that_of_a_table(
     seed: int, tmp_path: Path, threads: Executor
 ) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sheetmaking import assert_same_frames
 from shop import plan_of
 from strategies import extras, ids, pets
+from times import times
 
 from petsync.errors import PlanError, SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
@@ -89,7 +90,7 @@ PLAIN, ANY = (pets(st.text(max_size=9), extra, ids) for extra in (st.none(), ext
 
 
 @given(catalogue=st.lists(PLAIN, max_size=5) | st.lists(ANY, max_size=5))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=times(60))
 def test_a_base_survives_its_lines(catalogue):
     """A base of any pets comes back from its lines, sorted by id."""
     once = {pet.id: pet for pet in catalogue}

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from specimens import unzipped, zipped
+from times import times
 
 from petsync._files import write_atomically
 from petsync.errors import SheetError
@@ -514,7 +515,7 @@ def _cell(place, content):
     return f'<c r="{place}"{kind}>{content}</c>' if content else f'<c r="{place}"/>'
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(100), deadline=None)
 @given(case=sheets_in_any_order())
 @example(
     case=(

@@ -27,6 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sheetmaking import assert_same_frames, with_whole_tags
 from strategies import ids, pets, xml_texts
+from times import times
 
 import petsync as ps
 from petsync.errors import SheetError
@@ -314,7 +315,7 @@ def test_corrections_of_records_are_in_the_copies(tmp_path: Path) -> None:
 # Each format holds what a pet has.
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=times(12), deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("ending", WORKBOOKS)
 def test_a_workbook_reads_as_its_xlsx(ending: str, data: st.DataObject) -> None:
@@ -340,7 +341,7 @@ def test_a_workbook_reads_as_its_xlsx(ending: str, data: st.DataObject) -> None:
         assert_same_frames(sheet.frame, expected.frame)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=times(15), deadline=None)
 @given(some=st.lists(pets(xml_texts, pet_ids=ids), max_size=4, unique_by=lambda pet: pet.id))
 @pytest.mark.parametrize("ending", RECORDS)
 def test_an_export_of_records_reads_as_its_pets(ending: str, some: list[Pet]) -> None:
@@ -532,7 +533,7 @@ def test_a_decompression_bomb_is_refused(
     assert "split it into several files" in caught.value.hint
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=times(20), deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("ending", [*WORKBOOKS, ".parquet"])
 def test_a_damaged_file_is_never_a_crash(ending: str, data: st.DataObject) -> None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from sheetmaking import assert_same_frames, with_whole_tags
 from shop import snapshot_of
 from strategies import ids, pets
+from times import times
 
 from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag, as_tag
@@ -108,7 +109,7 @@ def _remove(*paths):
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv", ".tsv"])
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=times(60))
 @given(catalogue=CATALOGUES)
 @example(catalogue=[Pet(id=MAX_ID, name="\x01", tags=(Tag(None, "[clear]"),), photo_urls=("",))])
 @example(catalogue=[Pet(id=1, name="_x0041\x01", status="'=A1"), Pet(id=2, name="''\t[clear]")])
@@ -125,7 +126,7 @@ def test_a_table_comes_back(folder, suffix, catalogue):
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=times(30))
 @given(catalogue=CATALOGUES)
 @example(catalogue=[Pet(id=1, tags=(Tag(7, "a"), Tag(None, "b"))), Pet(id=2, tags=(Tag(8, "a"),))])
 @example(catalogue=[Pet(id=1, tags=(Tag(7, "a"), Tag(0, "a"))), Pet(id=2, tags=(Tag(7, "a"),))])
@@ -163,7 +164,7 @@ def test_an_exported_text_like_a_list_is_no_error(tmp_path, suffix, text):
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=times(30))
 @given(catalogue=CATALOGUES)
 def test_a_sheet_comes_back(folder, suffix, catalogue):
     """A Sheet that is written and read again is the same, with the same cleared fields."""
@@ -183,7 +184,7 @@ def test_a_sheet_comes_back(folder, suffix, catalogue):
 
 
 @given(catalogue=st.lists(pets(TEXT, st.none()), max_size=4))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=times(30))
 def test_json_is_the_pets_themselves(folder, catalogue):
     """The JSON export is the list of pets as the service has it."""
     write_sheet(frame_from_pets(catalogue), folder / "pets.json")

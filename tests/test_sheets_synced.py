@@ -14,6 +14,7 @@ from openpyxl.worksheet.table import Table
 from sheetmaking import with_whole_tags
 from shop import base_of, decided_of, snapshot_of
 from test_sheets_round_trip import CATALOGUES, as_sheet_values
+from times import times
 
 from petsync.errors import PlanError, SheetError
 from petsync.models import Category, Pet, Tag
@@ -78,7 +79,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
-@settings(max_examples=10)
+@settings(max_examples=times(10))
 @given(old=CATALOGUES, now=CATALOGUES, data=st.data())
 def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, now, data):
     """A sheet with all edits agrees with the store, for changed, added, deleted and unchanged pets
@@ -102,7 +103,7 @@ def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, no
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
-@settings(max_examples=10)
+@settings(max_examples=times(10))
 @given(catalogue=CATALOGUES)
 def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     """Each value of a new row reads back unchanged, with any characters; a tag without its id."""

@@ -19,6 +19,7 @@ import pytest
 import vault
 from consenting import sent_back
 from IPython.core.ultratb import VerboseTB
+from pairwise import pairwise
 from rich.pretty import pretty_repr
 from scripted import ScriptedServer, answer
 from signing import age, confirmed_file, credentials, spoil, store_at
@@ -253,9 +254,14 @@ ECHOES = [
 ]
 
 
-@pytest.mark.parametrize("field", ["error", "error_description", "token_type"])
-@pytest.mark.parametrize("text", ECHOES)
-@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+@pytest.mark.parametrize(
+    ("field", "text", "method"),
+    pairwise(
+        ["error", "error_description", "token_type"],
+        ECHOES,
+        ["client_secret_basic", "client_secret_post"],
+    ),
+)
 def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, text: str, method: str) -> None:
     """A client secret that the token endpoint repeats, in any encoding, is masked in the error."""
     with ScriptedServer(b"") as server:

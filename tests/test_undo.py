@@ -6,6 +6,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from shop import MemoryTarget, lost
+from times import times
 from undoing import World, plans, renamed, stores
 
 from petsync.models import Pet
@@ -14,7 +15,7 @@ from petsync.plan.plan import Plan
 pytestmark = pytest.mark.slow
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-brief = settings(max_examples=60, phases=SHORT)
+brief = settings(max_examples=times(60), phases=SHORT)
 
 
 def world(pets: list[Pet]) -> World:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from openpyxl import load_workbook
 from sheetmaking import assert_same_frames
+from times import times
 
 import petsync as ps
 from petsync.apply.journal import Journal
@@ -103,7 +104,7 @@ def put(store: ps.Store, pets: Iterable[Pet]) -> None:
         store.api.update_pet(pet)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(times(3)))
 def test_the_store_is_as_before(store: ps.Store, box: Sandbox, seed: int) -> None:
     """After a random sheet and its undo, every pet has its earlier values; the undo of the undo
     restores the run's pets with their ids.
@@ -161,7 +162,7 @@ def seen_through(store: ps.Store, plan: ps.types.Plan) -> str:
     return run
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(times(2)))
 def test_a_sick_service_changes_nothing_of_that(store: ps.Store, box: Sandbox, seed: int) -> None:
     """With lost responses and refused requests, a run and its undo are resumed until they are
     complete, and the store has its earlier pets.
