@@ -51,9 +51,9 @@ from petsync.table.frame import (
 from petsync.table.lists import (
     Items,
     ListArray,
+    TextSet,
     blocks,
     count_items,
-    find_similar,
     pick,
     without_names,
 )
@@ -654,7 +654,7 @@ def _compare_with(
 
 
 def names_among(
-    names: pd.Series[Any], wanted: Collection[str], at: Positions | None = None
+    names: pd.Series[Any], wanted: Collection[str] | TextSet, at: Positions | None = None
 ) -> Mask:
     """Return a mask of the names, or only of those `at` these positions, whose normal form is among
     the wanted names.
@@ -675,27 +675,27 @@ def folded_forms(text: str) -> tuple[str, str]:
 def _mask_among(
     array: Any,
     at: Positions | None,
-    wanted: Collection[str],
+    wanted: Collection[str] | TextSet,
     forms: Callable[[str], tuple[str, ...]],
     *,
     is_folded: bool = False,
 ) -> Mask:
     """Return a mask of the texts that have one of their `forms` among the wanted ones."""
-    wanted = frozenset(wanted)
+    among = wanted if isinstance(wanted, TextSet) else TextSet(wanted)
     mask: Mask = np.zeros(len(array) if at is None else len(at), dtype=bool)
-    if not wanted:
+    if not among:
         return mask
     whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    some = find_similar(whole, wanted, at)
+    some = among.find_similar(whole, at)
     texts = whole.take(pa.array(some if at is None else at[some]))
     plain, unusual = (pc.utf8_lower(texts), _UNUSUAL_CASE) if is_folded else (texts, _UNUSUAL)
-    found: Mask = np.array(pc.is_in(plain, value_set=pa.array([*wanted], texts.type)))
+    found: Mask = np.array(pc.is_in(plain, value_set=among.array))
     # The form of a text with unusual characters or outer white space may still be a wanted one.
     is_trimmed = pc.equal(pc.utf8_trim(texts, _TRIMMED), texts)
     is_plain = pc.and_not(is_trimmed, pc.match_substring_regex(texts, unusual))
     odd = np.flatnonzero(~np.array(pc.fill_null(is_plain, fill_value=True)))
     found[odd] = [
-        not wanted.isdisjoint(forms(text)) for text in texts.take(pa.array(odd)).to_pylist()
+        not among.texts.isdisjoint(forms(text)) for text in texts.take(pa.array(odd)).to_pylist()
     ]
     mask[some] = found
     return mask

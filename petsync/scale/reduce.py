@@ -31,7 +31,7 @@ from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.text import MAX_PLACEHOLDER, are_placeholders
 from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.columns import LISTS
-from petsync.table.lists import Items, flatten, pick
+from petsync.table.lists import Items, TextSet, flatten, pick
 from petsync.table.sheet import FILE_ROWS, Sheet
 
 __all__ = [
@@ -146,9 +146,9 @@ class PartFiles:
 class Wanted:
     """The pets that are compared as a whole, even if their rows agree with them."""
 
-    names: frozenset[str] = frozenset()
+    names: TextSet = field(default_factory=TextSet)
     """Their names, as `normalize` returns them."""
-    photos: frozenset[str] = frozenset()
+    photos: TextSet = field(default_factory=TextSet)
     """Their photos."""
     ids: frozenset[int] = frozenset()
     """Their ids."""
@@ -354,31 +354,35 @@ def _are_odd(pets: pa.Table, column: str) -> _Mask:
         return odd
     if column in LISTS:
         lists = Items(cells)
-        odd = lists.have_any(_are_odd_items(flatten(cells), column))
+        odd = lists.have_any(_look_at(flatten(cells), lambda texts: _are_odd_texts(texts, column)))
         return odd | lists.have_repeated(is_folded=True)
-    odd = ~_are_simple(cells)
-    odd[odd] = _are_odd_items(cells.filter(pa.array(odd)), column)
+    return _look_at(cells, lambda texts: _are_odd_cells(texts, column))
+
+
+def _look_at(texts: pa.Array, are_odd: Callable[[pa.Array], _Mask]) -> _Mask:
+    """Return a mask of the odd texts. If most of them are repeated, each is looked at once."""
+    first = texts.slice(0, _SAMPLE)
+    if 2 * pc.count_distinct(first).as_py() > len(first):
+        return are_odd(texts)
+    encoded = texts.dictionary_encode(null_encoding="encode")
+    found: _Mask = are_odd(encoded.dictionary)[encoded.indices.to_numpy()]
+    return found
+
+
+def _are_odd_cells(texts: pa.Array, column: str) -> _Mask:
+    odd: _Mask = ~_are_simple(texts)
+    odd[odd] = _are_odd_texts(texts.filter(pa.array(odd)), column)
     return odd
 
 
-def _are_odd_items(texts: pa.Array, column: str) -> _Mask:
-    first = texts.slice(0, _SAMPLE)
-    if 2 * pc.count_distinct(first).as_py() > len(first):
-        return np.array(pc.fill_null(_are_odd_texts(texts, column), fill_value=False))
-    # Most texts of the column are repeated.
-    encoded = texts.dictionary_encode()
-    odd = _are_odd_texts(encoded.dictionary, column).take(encoded.indices)
-    return np.array(pc.fill_null(odd, fill_value=False))
-
-
-def _are_odd_texts(texts: pa.Array, column: str) -> pa.Array:
+def _are_odd_texts(texts: pa.Array, column: str) -> _Mask:
     is_plain = pc.match_substring_regex(texts, _PLAIN[column])
     is_plain = pc.and_(is_plain, pc.less_equal(pc.utf8_length(texts), _PLAIN_LENGTH))
-    if column == "photo_urls":
-        # An address without special characters is none of the other texts.
-        return pc.invert(is_plain)
-    is_plain = pc.and_not(is_plain, pc.match_substring_regex(texts, _NOT_PLAIN))
-    return pc.or_(pc.invert(is_plain), pa.array(are_placeholders(texts), pa.bool_()))
+    # An address without special characters is none of the other texts.
+    if column != "photo_urls":
+        is_plain = pc.and_not(is_plain, pc.match_substring_regex(texts, _NOT_PLAIN))
+        is_plain = pc.and_not(is_plain, pa.array(are_placeholders(texts), pa.bool_()))
+    return ~np.array(pc.fill_null(is_plain, fill_value=True))
 
 
 def _are_simple(texts: pa.Array) -> _Mask:

@@ -62,6 +62,7 @@ from petsync.store.runs import History
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS
+from petsync.table.lists import TextSet
 from petsync.table.options import ReadOptions
 from petsync.table.sheet import FILE_ROWS, Sheet
 
@@ -340,8 +341,8 @@ class _Whole:
                 urls = cell.split() if isinstance(cell, str) else cell or ()
                 photos |= {normalize(url) for url in urls}
         wanted = Wanted(
-            names=frozenset(names - {""}),
-            photos=frozenset(photos - {""}),
+            names=TextSet(names - {""}),
+            photos=TextSet(photos - {""}),
             ids=frozenset({*ids, *self._read_uncertain_ids(sheet)}),
             rows=self._find_neighbours(sheet) | self._find_beside(sheet.base),
         )

@@ -5,7 +5,8 @@ is used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -22,13 +23,13 @@ __all__ = [
     "Items",
     "ListArray",
     "ListDtype",
+    "TextSet",
     "as_items",
     "as_lists",
     "blocks",
     "count_items",
     "encode_pairs",
     "find_bounds",
-    "find_similar",
     "flatten",
     "have_items",
     "join_items",
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 _TEXT = pa.large_string()
+_FEW_ITEMS = 8
+"""The size of a list up to which all pairs of its items are compared."""
 _STR = pd.StringDtype(na_value=np.nan)
 _Objects = npt.NDArray[np.object_]
 _Codes = npt.NDArray[np.int64]
@@ -276,8 +279,14 @@ class Items:
             if is_folded:
                 lower = pc.utf8_lower(words).dictionary_encode(null_encoding="encode").indices
                 codes = lower.to_numpy()[codes]
-            owners = np.repeat(np.arange(len(several)), np.diff(lists.bounds()))
-            is_repeated = pd.Series(owners * len(words) + codes).duplicated().to_numpy()
+            sizes = np.diff(lists.bounds())
+            owners = np.repeat(np.arange(len(several)), sizes)
+            if (longest := int(sizes.max())) > _FEW_ITEMS:
+                is_repeated = pd.Series(owners * len(words) + codes).duplicated().to_numpy()
+            else:
+                is_repeated = np.zeros(len(codes), dtype=bool)
+                for by in range(1, longest):
+                    is_repeated[by:] |= (codes[by:] == codes[:-by]) & (owners[by:] == owners[:-by])
             result[several] = lists.have_any(is_repeated)
         return result
 
@@ -438,37 +447,61 @@ _SHIFT, _SLOTS = np.uint64(44), 1 << 20
 _Words = npt.NDArray[np.uint64]
 
 
-def find_similar(
-    texts: pa.LargeStringArray, wanted: Collection[str], at: _Places | None = None
-) -> _Places:
-    """Return the positions of the texts, or of those `at` these positions, that may equal one of
-    the `wanted` texts except for case, outer white space and Unicode's normal form; and of a few
-    others.
-
-    None of this changes which ASCII letters are at the end of a text. So a text is excluded if no
-    wanted text ends in its last ASCII letters, up to 16, ignoring case.
+class TextSet:
+    """A set of texts that are looked for in large columns. What the search needs is prepared once,
+    and is not pickled.
     """
-    count = len(texts) if at is None else len(at)
-    if count < _BLOCK:
-        return np.arange(count)
-    known = _Ends(pa.array([" " * _TAIL, *wanted], _TEXT))
-    bounds = known.bounds[1:]
-    last = known.letters(bounds[:-1], bounds[1:])
-    before = known.letters_before(bounds[:-1], bounds[1:], last)
-    is_end, is_wanted = np.zeros((2, _SLOTS), dtype=bool)
-    for mask in _LAST_BYTES:
-        is_end[_slots(last & mask)] = is_wanted[_slots(last & mask)] = True
-        is_wanted[_slots(last, before & mask)] = True
-    found, result = _Ends(texts), np.zeros(count, dtype=bool)
-    for part in blocks(count):
-        places = np.arange(part.start, min(part.stop, count)) if at is None else at[part]
-        starts, ends = found.bounds[places], found.bounds[places + 1]
-        last, mask = found.letters(starts, ends), found.are_blank(starts, ends)
-        some = np.flatnonzero(is_end[_slots(last)] & ~mask)
-        before = found.letters_before(starts[some], ends[some], last[some])
-        mask[some] = is_wanted[_slots(last[some], before)]
-        result[part] = mask
-    return np.flatnonzero(result)
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts = frozenset(texts)
+        """The texts."""
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __reduce__(self) -> tuple[type[TextSet], tuple[frozenset[str]]]:
+        return TextSet, (self.texts,)
+
+    @cached_property
+    def array(self) -> pa.LargeStringArray:
+        """The texts as an Arrow array, in any order."""
+        return pa.array([*self.texts], _TEXT)
+
+    @cached_property
+    def _known_slots(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Masks of the slots of the last letters of the texts, up to 8 and up to 16."""
+        known = _Ends(pa.concat_arrays([pa.array([" " * _TAIL], _TEXT), self.array]))
+        bounds = known.bounds[1:]
+        last = known.letters(bounds[:-1], bounds[1:])
+        before = known.letters_before(bounds[:-1], bounds[1:], last)
+        is_end, is_wanted = np.zeros((2, _SLOTS), dtype=bool)
+        for mask in _LAST_BYTES:
+            is_end[_slots(last & mask)] = is_wanted[_slots(last & mask)] = True
+            is_wanted[_slots(last, before & mask)] = True
+        return is_end, is_wanted
+
+    def find_similar(self, texts: pa.LargeStringArray, at: _Places | None = None) -> _Places:
+        """Return the positions of the `texts`, or of those `at` these positions, that may equal a
+        text of the set except for case, outer white space and Unicode's normal form; and of a few
+        others.
+
+        None of this changes which ASCII letters are at the end of a text. So a text is excluded if
+        no text of the set ends in its last ASCII letters, up to 16, ignoring case.
+        """
+        count = len(texts) if at is None else len(at)
+        if count < _BLOCK:
+            return np.arange(count)
+        is_end, is_wanted = self._known_slots
+        found, result = _Ends(texts), np.zeros(count, dtype=bool)
+        for part in blocks(count):
+            places = np.arange(part.start, min(part.stop, count)) if at is None else at[part]
+            starts, ends = found.bounds[places], found.bounds[places + 1]
+            last, mask = found.letters(starts, ends), found.are_blank(starts, ends)
+            some = np.flatnonzero(is_end[_slots(last)] & ~mask)
+            before = found.letters_before(starts[some], ends[some], last[some])
+            mask[some] = is_wanted[_slots(last[some], before)]
+            result[part] = mask
+        return np.flatnonzero(result)
 
 
 class _Ends:
