@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import math
 import os
 import os.path
 import platform
@@ -240,17 +241,21 @@ def _find_notes_folder() -> Path | None:
         return None
 
 
-def _read_notes(folder: Path, pattern: str) -> Iterator[tuple[Path, _Note]]:
+def _read_notes(
+    folder: Path, pattern: str, *, before: float = math.inf
+) -> Iterator[tuple[Path, _Note]]:
+    """Yield the notes that were written before this time."""
     for path in sorted(folder.glob(pattern)):
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            yield path, msgspec.json.decode(read_regular(path), type=_Note)
+            if path.stat().st_mtime < before:
+                yield path, msgspec.json.decode(read_regular(path), type=_Note)
 
 
 def _remove_old(folder: Path) -> None:
     oldest = time.time() - _MAX_NOTE_AGE_S
-    for path, note in _read_notes(folder, "*.json"):
+    for path, note in _read_notes(folder, "*.json", before=oldest):
         with suppress(OSError):
-            if path.stat().st_mtime < oldest and not Path(note.state, NAME).exists():
+            if not Path(note.state, NAME).exists():
                 path.unlink()
     for lock in folder.glob("*.lock"):
         with suppress(OSError):
