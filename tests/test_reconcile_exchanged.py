@@ -230,6 +230,23 @@ def test_moved_ids_refuse_the_changes_between_pets_of_one_name() -> None:
     assert (len(few.changes), few.verdict.refusals) == (1, ())
 
 
+@pytest.mark.parametrize("ids", [(2, 3, 4, 5, 1), (2, 3, 4, 5, 6), (5, 4, 3, 2, 1)])
+def test_moved_ids_are_refused_without_a_base(ids: Sequence[int]) -> None:
+    """Without a base, the guard refuses a sheet in which most rows that differ have all values of
+    another pet. It does not refuse names that several pets have, or two exchanged names.
+    """
+    pets = [ps.Pet(id=n, name=f"Pet {n}", status="sold") for n in range(1, 41)]
+    rows = [{"id": n, "name": f"Pet {at}"} for at, n in enumerate(ids, 1)]
+    plan = plan_of(pets, sheet_saying(*rows), guard=Guard())
+    assert len(plan.updates) >= 4
+    assert [each.limit for each in plan.verdict.refusals] == ["shifted"]
+    assert plan.with_guard(Guard(allow_shifted=True)).verdict.ok
+    edited = [{"id": n, "name": "Rex"} for n in range(10, 16)]
+    common = [ps.Pet(id=pet.id + 40, name=pet.name, status="sold") for pet in pets]
+    for some, known in ((rows + edited, pets), (rows, pets + common), (rows[:2], pets)):
+        assert not plan_of(known, sheet_saying(*some), guard=Guard()).verdict.refusals
+
+
 def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> None:
     """Rows with only ids and names are compared by name, and nothing counts as exchanged without a
     base, without names or with one row.

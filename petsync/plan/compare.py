@@ -343,18 +343,12 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id:
     )
 
 
-def describe_exchanged(
-    edited: Mapping[int, Collection[Column]], sheet: Sheet, before: pd.DataFrame
-) -> Iterator[str]:
-    """Yield a sentence on the rows with the values that other pets had `before`.
-
-    `edited` has, by row, the columns in which rows differ from their pets.
-    """
-    rows = [row for row, columns in edited.items() if "name" in columns]
+def describe_exchanged(exchanges: Sequence[IdExchange], sheet: Sheet) -> Iterator[str]:
+    """Yield a sentence on the rows with the values that other pets had before."""
     pairs = [
         f"{sheet.address(each.row)} has the id {each.pet_id} (earlier {each.was!r}) and the values "
         f"of pet {each.other} ({each.name!r})"
-        for each in find_exchanged(sheet, before, rows)
+        for each in exchanges
     ]
     if pairs:
         yield (
@@ -1641,14 +1635,29 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
     return result
 
 
-def _with_moved_ids(
-    shifted: ShiftedColumns, conflicts: Sequence[Conflict], changes: Sequence[Change]
-) -> ShiftedColumns:
-    """Return the shifted columns, with `id` if at least as many rows are in conflict because of
-    misplaced ids as rows change their pets: those only have the names of the pets with these ids.
+def _find_moved_rows(
+    sheet: Sheet,
+    conflicts: Sequence[Conflict],
+    exchanges: Sequence[IdExchange],
+    before: pd.DataFrame,
+) -> set[int]:
+    """Return the rows in conflict because of misplaced ids, and those of the exchanges with the
+    values that only one pet had `before`.
     """
-    misplaced = sum(each.rule == "misplaced-id" for each in conflicts)
-    if misplaced < max(_MIN_SHIFTED, sum(each.row is not None for each in changes)):
+    moved = {each.row for each in conflicts if each.row and each.rule == "misplaced-id"}
+    rows = sheet.rows.loc[[each.row for each in exchanges]]
+    sole = find_twins(rows, before, is_sole=True) >= 0
+    return moved.union(rows.index[sole].tolist())
+
+
+def _with_moved_ids(
+    shifted: ShiftedColumns, moved: set[int], changes: Sequence[Change]
+) -> ShiftedColumns:
+    """Return the shifted columns, with `id` if at least half of the rows that differ seem to have
+    `moved` away from their ids.
+    """
+    others = {each.row for each in changes if each.row is not None} - moved
+    if len(moved) < max(_MIN_SHIFTED, len(others)):
         return shifted
     result = ShiftedColumns(("id", *shifted))
     result.note = shifted.note
@@ -2055,10 +2064,14 @@ def _build_plan(
     decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
     moved = find_shifted(decided, sheet, base, decisions.unedited)
-    moved = _with_moved_ids(moved, conflicts, decided)
     before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
     edited |= {row: edited[row] | {"name"} for row in edited.keys() & renamed_rows}
+    exchanges = find_exchanged(
+        sheet, before, [row for row, columns in edited.items() if "name" in columns]
+    )
+    rows = _find_moved_rows(sheet, conflicts, [] if moved else exchanges, before)
+    moved = _with_moved_ids(moved, rows, decided)
     watched = pets_of(guard.sentinels, snapshot.rows)
     plan = Plan(
         created=created,
@@ -2099,7 +2112,7 @@ def _build_plan(
             *decisions.notes(),
             *missing_pets.notes,
             *describe_namesakes(decided),
-            *([moved.note] if moved.note else describe_exchanged(edited, sheet, before)),
+            *([moved.note] if moved.note else describe_exchanged(exchanges, sheet)),
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),
             *notes_of(conflicts),
             *iter_drift_notes(
