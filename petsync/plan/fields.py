@@ -75,6 +75,7 @@ def pair_rows(
     fits: Callable[[int, int], bool],
     *,
     prefers: Callable[[int, int], bool] | None = None,
+    needs: Callable[[int], Mapping[int, Hashable]] | None = None,
 ) -> list[int | None]:
     """Return, for each row, the position of the pet that is assigned to it, or None. No pet is
     assigned twice.
@@ -83,14 +84,17 @@ def pair_rows(
     positions of one row and one pet of each kind. As many rows as possible get a pet, and earlier
     rows get one first. The rows that get one get a pet that they `prefer` where possible; such a
     pet must fit, too.
+
+    If pets are tuples, `needs` may return, by place in the tuple, what each pet that fits a row
+    has: then not all pairs are compared.
     """
-    pairing = _Pairing(rows, pets, fits)
+    pairing = _Pairing(rows, pets, fits, needs)
     pairing.add_all(range(len(rows)))
     if prefers is None:
         return pairing.result()
     # Which pets are assigned does not change which rows can get one.
     paired = [row for row, place in enumerate(pairing.result()) if place is not None]
-    pairing = _Pairing(rows, pets, prefers)
+    pairing = _Pairing(rows, pets, prefers, needs)
     pairing.add_all(paired)
     preferred = pairing.result()
     pairing.widen(fits)
@@ -104,8 +108,10 @@ class _Pairing:
         rows: Sequence[Hashable],
         pets: Sequence[Hashable],
         fits: Callable[[int, int], bool],
+        needs: Callable[[int], Mapping[int, Hashable]] | None,
     ) -> None:
-        self._rows, self._fits = rows, fits
+        self._rows, self._fits, self._needs = rows, fits, needs
+        self._having: dict[tuple[int, ...], dict[Hashable, list[Any]]] = {}
         self._row_of = {value: row for row, value in enumerate(rows)}
         self._places: dict[Hashable, list[int]] = defaultdict(list)
         for place, pet in enumerate(pets):
@@ -162,9 +168,26 @@ class _Pairing:
 
     def _choices_of(self, value: Hashable) -> list[Hashable]:
         if value not in self._choices:
-            row, kinds = self._row_of[value], self._places.items()
-            self._choices[value] = [kind for kind, (at, *_) in kinds if self._fits(row, at)]
+            row = self._row_of[value]
+            self._choices[value] = [
+                kind
+                for kind in self._find_kinds({} if self._needs is None else self._needs(row))
+                if self._fits(row, self._places[kind][0])
+            ]
         return self._choices[value]
+
+    def _find_kinds(self, needed: Mapping[int, Hashable]) -> Iterable[Any]:
+        """Return the kinds of pets that have what is needed at these places."""
+        if not needed:
+            return self._places
+        places = tuple(needed)
+        if places not in self._having:
+            found: dict[Hashable, list[Any]] = defaultdict(list)
+            kinds: Iterable[Any] = self._places
+            for kind in kinds:
+                found[tuple(kind[place] for place in places)].append(kind)
+            self._having[places] = found
+        return self._having[places].get(tuple(needed.values()), ())
 
     def _take(
         self, row: int, kind: Hashable, paths: dict[Hashable, tuple[Hashable, Hashable | None]]

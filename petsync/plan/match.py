@@ -5,7 +5,7 @@ base.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from petsync.plan.fields import (
     same_photos,
     same_tags,
     says,
+    tag_names,
     unit_key,
     with_unknown_fields,
 )
@@ -627,7 +628,9 @@ class Candidates:
         for key, group in groups.items():
             pets = self._places[key]
             compared = [sent[row.number] for row in group]
-            kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
+            kinds = [
+                (*(unit_key(pet, unit) for unit in UNITS), tag_names(pet.tags)) for _, pet in pets
+            ]
             places = pair_rows(
                 [_content(row) for row in group],
                 kinds,
@@ -635,10 +638,38 @@ class Candidates:
                 prefers=_compare_with([row.values for row in group], pets, vocabulary)
                 if unsent
                 else None,
+                needs=_read_needs(compared),
             )
             pairs = zip(group, places, strict=True)
             found |= {row.number: pets[place] for row, place in pairs if place is not None}
         return found
+
+
+_PLACES: Mapping[Unit, int] = {
+    "status": UNITS.index("status"),
+    "photo_urls": UNITS.index("photo_urls"),
+    "tags": len(UNITS),
+}
+"""The place of a unit's key in the kind of a pet. Behind the keys of all units are the names of the
+tags.
+"""
+
+
+def _read_needs(rows: Sequence[RowValues]) -> Callable[[int], Mapping[int, Hashable]]:
+    """Return a function that returns what the kinds of pets that fit a row have in these places,
+    given the row's position.
+    """
+
+    def read(row: int) -> Mapping[int, Hashable]:
+        values = rows[row]
+        pet = build_pet(values)
+        return {
+            place: tag_names(pet.tags) if unit == "tags" else unit_key(pet, unit)
+            for unit, place in _PLACES.items()
+            if unit in values and (unit != "tags" or all(normalize(tag.name) for tag in pet.tags))
+        }
+
+    return read
 
 
 def _compare_with(
