@@ -19,6 +19,7 @@ import pytest
 from openpyxl import Workbook, load_workbook
 from openpyxl.worksheet.worksheet import Worksheet
 from pairwise import pairwise
+from scenarios import Scenario
 
 import petsync as ps
 from petsync.errors import InterruptedRunError, PetsyncError
@@ -307,6 +308,30 @@ def test_a_list_that_has_the_id_of_a_pet_it_added_is_no_new_one(desk: Desk) -> N
     rex, luna = desk.pet("Rex"), desk.pet("Luna")
     edited = {"name": "Bo", "status": "sold", "tags": "calm; small", "category": "Birds"}
     desk.csv({**LUNA, "id": luna.id}, edited)
+    conflict = only_conflict(desk.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", rex.id)
+
+
+@pytest.mark.parametrize("how", ["round", "write-back", "only ids"])
+def test_a_new_row_in_the_place_of_a_row_with_an_id_renames_no_pet(desk: Desk, how: str) -> None:
+    """If petsync wrote the id of an added pet into the sheet, a row without an id in its place is
+    in conflict if its name is another one, because the pet's row may have been removed.
+    """
+    scenario = Scenario(desk.box, desk.path.parent, {"mode": "two-way"})
+    desk.path = scenario.sheet.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, {**REX, "tags": None})
+    if how == "round":
+        assert scenario.run(sheet=desk.path).round.status == "done"
+    else:
+        sheet = desk.store.read(desk.path)
+        report = desk.store.apply(desk.store.plan(sheet), progress=False)
+        ps.write_back(sheet, report, only_ids=how == "only ids")
+    rex = desk.pet("Rex")
+    desk.edit(lambda sheet: (_set(sheet, 8, 1, None), _set(sheet, 8, 3, "sold")))
+    (update,) = desk.plan().changes
+    assert (update.pet_id, update.fields) == (rex.id, ("status",))
+    desk.write(8, {"name": "Luna", "status": "available"})
     conflict = only_conflict(desk.plan())
     assert (conflict.rule, conflict.pet_id) == ("added-before", rex.id)
 

@@ -39,7 +39,7 @@ from petsync.sheets.files import (
 )
 from petsync.sheets.grid import ROW_NUMBER, CellEdits, CellKind, Grid, letter
 from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS, own_results
-from petsync.sheets.load import STDIN, base_tab, load, load_unchanged
+from petsync.sheets.load import STDIN, base_tab, digest_of, load, load_unchanged
 from petsync.sheets.read import as_edited, read_grid, read_sheet, sheet_of, with_edits
 from petsync.sheets.sidecar import (
     INTERRUPTED,
@@ -74,6 +74,7 @@ __all__ = [
     "check_writable",
     "create_backup",
     "find_written_digest",
+    "has_backup",
     "id_edits",
     "must_take_results",
     "results_endings",
@@ -681,9 +682,27 @@ def find_written_digest(report: Report, statuses: Sequence[str] = STATUSES) -> s
     return None
 
 
+def _find_backups(file: Path) -> list[Path]:
+    return [*file.parent.glob(f"{glob.escape(file.stem)}.backup-*{glob.escape(file.suffix)}")]
+
+
+def has_backup(file: Path, digest: str, since: dt.datetime) -> bool:
+    """Return true if a backup of the file made since that time has this SHA-256: petsync has
+    written into the file after it had this content.
+    """
+    first = f"{since.astimezone(dt.UTC):%Y%m%d-%H%M%S}"
+    file = file.resolve()
+    for path in _find_backups(file):
+        if path.stem.removeprefix(f"{file.stem}.backup-") >= first:
+            with suppress(OSError, SheetError):
+                if digest_of(path) == digest:
+                    return True
+    return False
+
+
 def _read_backup(file: Path, plan: Plan, statuses: Sequence[str]) -> tuple[Sheet, Source] | None:
     """Return the backup of a file with the content that the plan is for; None if there is none."""
-    for path in file.parent.glob(f"{glob.escape(file.stem)}.backup-*{glob.escape(file.suffix)}"):
+    for path in _find_backups(file):
         at_backup = msgspec.structs.replace(plan, source=str(path))
         sheet = sheet_of(at_backup, statuses=statuses)
         if sheet is not None:

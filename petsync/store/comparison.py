@@ -459,8 +459,13 @@ class SheetComparer:
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
         if not edited:
             return found
-        id_writers = self.history.find_id_writers({each.record.run_id for each in edited.values()})
-        without_id = {row: m for row, m in edited.items() if m.record.run_id in id_writers}
+        id_writers = self.history.find_id_writers([each.record for each in edited.values()])
+        own = set() if sheet.base is None or sheet.base.store != url else {*sheet.base.ids}
+        without_id = {
+            row: m
+            for row, m in edited.items()
+            if m.record.run_id in id_writers or m.record.pet_id in own
+        }
         assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
         return {
             **found,

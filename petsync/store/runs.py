@@ -87,6 +87,7 @@ from petsync.sheets.results import (
     build_results,
     create_backup,
     find_written_digest,
+    has_backup,
     write_back_noting_digest,
 )
 from petsync.table.sheet import FRAME_NAME, Sheet
@@ -285,13 +286,23 @@ class History:
             if is_same.get(source) or (of_base and of_base == base)
         )
 
-    def find_id_writers(self, runs: Iterable[str]) -> set[str]:
-        """Return the given runs that wrote, or may have written, ids into their sheet.
-        Runs of other state folders are left out.
+    def find_id_writers(self, records: Iterable[RowRecord]) -> set[str]:
+        """Return the runs of these records that wrote, or may have written, ids into their sheet.
+        A round, and `write_back`, leave a backup of what the sheet was before. The notes of runs in
+        other state folders are not read.
         """
         found = set[str]()
         journal = self.journal
-        for run in runs:
+        for run, record in {each.run_id: each for each in records}.items():
+            started = datetime.fromisoformat(record.run_started) if record.run_started else None
+            if (
+                started is not None
+                and record.digest
+                and not is_address(record.source)
+                and has_backup(Path(record.source), record.digest, started)
+            ):
+                found.add(run)
+                continue
             try:
                 fingerprint = journal.find(run).fingerprint
             except PlanError:
