@@ -312,6 +312,71 @@ def test_a_list_that_has_the_id_of_a_pet_it_added_is_no_new_one(desk: Desk) -> N
     assert (conflict.rule, conflict.pet_id) == ("added-before", rex.id)
 
 
+KITS = [
+    {"name": f"Kit {n}", "status": "available", "category": "Dogs" if n < 6 else "Cats"}
+    for n in range(1, 9)
+]
+LATER: dict[str, Callable[[list[Row]], list[Row]]] = {
+    "two sold": lambda rows: [{**row, "status": "sold"} for row in rows[:2]] + rows[2:],
+    "all sold": lambda rows: [{**row, "status": "sold"} for row in rows],
+    "one renamed": lambda rows: [*rows[:5], {**rows[5], "name": "Zora"}, *rows[6:]],
+    "sorted": lambda rows: [{**rows[3], "tags": "calm"}, *rows[4:], *rows[:3]],
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("is_frame", [True, False])
+def test_a_list_pasted_into_a_new_export_adds_no_pet_again(
+    desk: Desk, later: str, is_frame: bool
+) -> None:
+    """The rows of a list that was added, pasted into an export that has their pets, are conflicts
+    even if they were edited. Another pet with a name of the list is added.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+
+    def plan(rows: list[Row]) -> Plan:
+        if is_frame:
+            pets = desk.store.pets()
+            table = pd.concat([pets, pd.DataFrame(rows)], ignore_index=True)
+            table.attrs = pets.attrs
+            return desk.store.plan(table)
+        desk.path.unlink(missing_ok=True)
+        desk.export()
+        for number, row in enumerate(rows, len(desk.box.pets()) + 2):
+            desk.write(number, row)
+        return desk.plan()
+
+    desk.store.apply(plan(KITS), progress=False)
+    rows = LATER[later](KITS)
+    found = plan([*rows, {"name": "Rex", "status": "sold"}])
+    assert [each.after.name for each in found.adds] == ["Rex"]
+    assert {each.rule for each in found.conflicts} <= {"added-claimed", "added-before"}
+    assert len(found.conflicts) == len(rows)
+    (add,) = plan([{"name": "Kit 3", "status": "sold", "category": "Birds"}]).changes
+    assert add.kind == "add"
+
+
+@pytest.mark.parametrize("is_frame", [True, False])
+def test_a_renamed_row_between_edited_rows_of_a_list_is_in_doubt(
+    desk: Desk, is_frame: bool
+) -> None:
+    """In a copy of a list whose rows were edited, a renamed row is in conflict as its neighbours
+    are: it may be the pet that was added in its place.
+    """
+    rows = [{**row, "status": "sold"} for row in KITS[:2]] + [{**KITS[2], "name": "Zora"}]
+    if is_frame:
+        desk.store.apply(desk.store.plan(pd.DataFrame(KITS[:3])), progress=False)
+        plan = desk.store.plan(pd.DataFrame(rows))
+    else:
+        desk.csv(*KITS[:3])
+        desk.apply()
+        desk.path = desk.path.with_name("copy.csv")
+        desk.csv(*rows)
+        plan = desk.plan()
+    assert not plan.changes
+    assert [each.pet_id for each in plan.conflicts] == [desk.pet(f"Kit {n}").id for n in (1, 2, 3)]
+
+
 @pytest.mark.parametrize("how", ["round", "write-back", "only ids"])
 def test_a_new_row_in_the_place_of_a_row_with_an_id_renames_no_pet(desk: Desk, how: str) -> None:
     """If petsync wrote the id of an added pet into the sheet, a row without an id in its place is

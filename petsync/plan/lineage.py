@@ -305,10 +305,13 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
         return f"petsync resume {self.run_id}{folder}"
 
 
+_Kind = Literal["certain", "doubt", "lost", "other"]
+
+
 class Match(NamedTuple):
     """The result of matching a row with the records."""
 
-    kind: Literal["certain", "doubt", "lost", "other"]
+    kind: _Kind
     """The kind of the match.
 
     "certain": the row belongs to the record. "doubt": it may belong to the record, or to one of
@@ -486,10 +489,84 @@ def identify(
     found |= _match_lost_rows(lines, files, found, order, ignored, units, last_seen)
     numbered = _find_contents(sheet, _find_possible_pets(files) & claimed, vocabulary)
     found |= _match_conflict_rows(lines, files, found, order, units, last_seen, numbered)
+    for file in files:
+        added = [record for record in file.records if record.state == "added"]
+        own = [record for record in added if record.pet_id in claimed]
+        others = [record for record in added if record.pet_id not in claimed]
+        found |= _match_pasted_rows(lines, own, found, "certain")
+        if file.trust == "any":
+            found |= _match_pasted_rows(lines, others, found, "doubt")
     return {
         row: match if match.record.is_sure else match._replace(kind="doubt")
         for row, match in found.items()
     }
+
+
+def _match_pasted_rows(
+    lines: Sequence[_Line], listed: Sequence[RowRecord], found: Mapping[int, Match], kind: _Kind
+) -> dict[int, Match]:
+    """Return matches of this kind of edited rows that were pasted from a list.
+
+    Rows with a name of the list are pasted if they, and the rows `found` before, are half of the
+    list. If the matches are certain, because other rows name the pets, they are also pasted if they
+    are next to a row of the list that was next to them there; and a single row if it has all its
+    other values, except the status. A row with another name that is next to a pasted row, in the
+    place of a row of the list, was perhaps renamed.
+    """
+    if not listed:
+        return {}
+    listed = sorted(listed, key=lambda record: record.row)
+    places = {each.identity: place for place, each in enumerate(listed)}
+    at, free = dict[int, int](), dict[int, _Line]()
+    for number, line in enumerate(lines):
+        match = found.get(line.row)
+        if match is None and not line.action:
+            free[number] = line
+        elif match is not None and len(match.records) == 1 and match.record.identity in places:
+            at[number] = places[match.record.identity]
+    used = {*at.values()}
+    rest = _group_by(
+        lambda place: _name(listed[place]), (n for n in range(len(listed)) if n not in used)
+    )
+    named = dict[int, int]()
+    for name, numbers in _group_by(lambda number: _name(free[number]), free).items():
+        if name:
+            named.update(zip(numbers, rest.get(name, ()), strict=False))
+    both = at | named
+    is_half = 2 * len(both) >= len(listed) and (len(both) > 1 or bool(at))
+    if not is_half:
+        named = {
+            number: place
+            for number, place in named.items()
+            if kind == "certain"
+            and (
+                any(both.get(number + by) == place + by for by in (-1, 1))
+                or (len(listed) == 1 and _is_all_support(listed[place], free[number]))
+            )
+        }
+        both = at | named
+    if is_half or kind == "certain":
+        rows = sorted(free.keys() - named.keys())
+        named |= _find_places_beside(rows, both, {*range(len(listed))} - {*both.values()})
+    return {
+        free[number].row: Match(kind, (listed[place],), is_edited=True)
+        for number, place in named.items()
+    }
+
+
+def _find_places_beside(
+    rows: Iterable[int], known: Mapping[int, int], free: set[int]
+) -> dict[int, int]:
+    """Return the `free` places of the rows next to one whose place is `known`."""
+    found = dict[int, int]()
+    for row in rows:
+        for by in (-1, 1):
+            place = known.get(row + by, -2) - by
+            if place in free:
+                free.discard(place)
+                found[row] = place
+                break
+    return found
 
 
 def find_source_rows(sheet: Sheet) -> dict[int, SourceRow]:
