@@ -377,6 +377,22 @@ def test_a_renamed_row_between_edited_rows_of_a_list_is_in_doubt(
     assert [each.pet_id for each in plan.conflicts] == [desk.pet(f"Kit {n}").id for n in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("order", [range(8), [2, 3, 4, 0, 1, 5, 6, 7]])
+def test_a_row_of_a_dataframe_renames_no_pet_by_its_place(desk: Desk, order: list[int]) -> None:
+    """A renamed row of a DataFrame is in doubt, because nothing shows if its rows are in the order
+    of the DataFrame that was applied.
+    """
+    for table in (pd.DataFrame(KITS), pd.DataFrame([KITS[n] for n in order])):
+        desk.store.apply(desk.store.plan(table), progress=False)
+    rows = pd.DataFrame([*KITS[:2], {**KITS[2], "name": "Zora"}, *KITS[3:]])
+    conflict = only_conflict(desk.store.plan(rows))
+    assert conflict.row == 2
+    rows.loc[3, "name"] = "Bo"
+    plan = desk.store.plan(rows)
+    assert not plan.changes
+    assert [each.row for each in plan.conflicts] == [2, 3]
+
+
 @pytest.mark.parametrize("how", ["round", "write-back", "only ids"])
 def test_a_new_row_in_the_place_of_a_row_with_an_id_renames_no_pet(desk: Desk, how: str) -> None:
     """If petsync wrote the id of an added pet into the sheet, a row without an id in its place is

@@ -496,10 +496,26 @@ def identify(
         found |= _match_pasted_rows(lines, own, found, "certain")
         if file.trust == "any":
             found |= _match_pasted_rows(lines, others, found, "doubt")
+    # Nothing shows whether the rows of a DataFrame are in the order of an earlier one.
+    pets = {line.row: line.row_pet for line in lines} if order.table else {}
     return {
-        row: match if match.record.is_sure else match._replace(kind="doubt")
+        row: match
+        if match.record.is_sure and not _is_in_place_only(match, pets.get(row), claimed)
+        else match._replace(kind="doubt")
         for row, match in found.items()
     }
+
+
+def _is_in_place_only(match: Match, row_pet: Pet | None, claimed: Container[int | None]) -> bool:
+    """Return true if only the place of a row with another name shows that it is the record's."""
+    return (
+        row_pet is not None
+        and match.kind == "certain"
+        and match.is_edited
+        and match.record.pet_id not in claimed
+        and bool(normalize(row_pet.name))
+        and _is_named_otherwise(match.record, row_pet)
+    )
 
 
 def _match_pasted_rows(
