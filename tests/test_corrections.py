@@ -153,7 +153,6 @@ def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
         ({"Notes!B2": "x"}, "petsync reads only the worksheet 'Pets'"),
         ({"line 2, column 2": "x"}, "is not an address"),
         ({"B2": "\ud800"}, "half of a surrogate pair"),
-        ({"B2": "x" * 40_000}, "at most 32,767"),
         ({"B2": "x", "Pets!B2": "y"}, "corrected twice"),
     ],
 )
@@ -187,7 +186,22 @@ def test_a_row_that_cannot_be_taken_apart_is_not_corrected(tmp_path: Path) -> No
 
 
 def test_a_row_with_a_cell_that_is_too_long_is_not_corrected(tmp_path: Path) -> None:
-    """The refusal names the error of the row, whose cells can be split."""
+    """The refusal names the error of the row, whose cells can be split. A correction that is too
+    long is an error of its cell, and is in no copy.
+    """
+    sheet_of(tmp_path, MESSY)
+    sheet = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "x" * 40_000, "B3": "Mia"})
+    found = [each for each in sheet.problems if each.severity == "error" and each.column == "name"]
+    assert [(each.rule, each.address) for each in found] == [("cell-long", "Pets!B2")]
+    assert [(each.address, len(each.after)) for each in sheet.corrections] == [
+        ("Pets!B2", 40_000),
+        ("Pets!B3", 3),
+    ]
+    with pytest.raises(SheetError, match=r"Pets!B2: the text of 40,000 characters is too long"):
+        write_corrected(sheet, tmp_path / "copy.xlsx")
+    annotate_sheet(sheet, tmp_path / "marked.xlsx")
+    cells = openpyxl.load_workbook(tmp_path / "marked.xlsx")["Pets"]
+    assert [cells["B2"].value, cells["B3"].value] == ["Rex", "Mia"]
     text = f"id,name\n1,{'x' * 140_000}\n"
     with pytest.raises(SheetError, match="its row has the error cell-long"):
         csv_of(tmp_path, text, corrections={"line 2, column 2": "x"})
@@ -578,12 +592,18 @@ def test_changes_of_a_frame_are_written_with_the_results(
     sheet.frame.at[first, "photo_urls"] = ["https://a.example/1", "https://a.example/2"]
     sheet.frame.at[second, "category"] = ""
     sheet.frame.at[third, "tags"] = ["calm", ps.Tag(7, "odd; name")]
+    # No cell can have this text, so only its row is blocked.
+    long = sheet.frame.index[3]
+    name = sheet.frame.at[long, "name"]
+    sheet.frame.at[long, "name"] = "N" * 140_000
     plan = store.plan(sheet)
+    assert [each.row for each in plan.blocked] == [long]
     assert sorted((each.row, each.column) for each in plan.corrections) == [
         (first, "name"),
         (first, "photo_urls"),
         (second, "category"),
         (third, "tags"),
+        (long, "name"),
     ]
     report = store.apply(load_plan(save_plan(plan, export.with_suffix(".json"))))
     assert report.counts["applied"] == 3
@@ -597,6 +617,7 @@ def test_changes_of_a_frame_are_written_with_the_results(
     again = read_sheet(path)
     assert again.frame.at[first, "name"] == "Changed"
     assert again.frame.at[first, "photo_urls"] == ["https://a.example/1", "https://a.example/2"]
+    assert again.frame.at[long, "name"] == name
     assert not store.plan(again).changes
     # A text of a single line: no row of a CSV file has moved.
     assert again.frame.index.equals(sheet.frame.index)
@@ -610,6 +631,7 @@ def test_changes_of_a_frame_are_written_with_the_results(
         ("status", "reserved", "unknown-status"),
         ("action", "delte", "unknown-action"),
         ("tags", "calm | shy", "tags-commas"),
+        ("name", "N" * 140_000, "cell-long"),
     ],
 )
 def test_values_of_a_frame_are_checked_like_cells(

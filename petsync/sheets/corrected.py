@@ -23,6 +23,7 @@ from petsync.sheets.results import (
     check_other_path,
     check_suffix,
     sidecar_lines,
+    writable_corrections,
     write_file,
 )
 from petsync.table.sheet import Sheet
@@ -42,14 +43,23 @@ def write_corrected(
 
     Raises SheetError if `path` is the sheet itself or names another kind of file, the sheet's file
     has changed since it was read, the file at `path` is open in Excel or LibreOffice, a correction
-    would replace a formula that other cells share or would change other cells, or the copy cannot
-    be written.
+    would replace a formula that other cells share, would change other cells or is too long for a
+    cell, or the copy cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Read it again.")
     check_other_path(path, source)
     check_suffix(path, source)
-    copy = corrected_source(source, as_edited(sheet), path.suffix)
+    sheet = as_edited(sheet)
+    written = writable_corrections(sheet)
+    for each in sheet.corrections:
+        if each not in written:
+            raise SheetError(
+                f"{sheet.source}: {each.address}: the text of {len(each.after):,} characters is "
+                "too long for a cell",
+                hint="Nothing was written. Shorten the text.",
+            )
+    copy = corrected_source(source, sheet, path.suffix)
     backup = back_up(path, now)
     write_file(path, copy, copy.data, sidecar_lines(copy))
     return backup
@@ -87,7 +97,7 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
 def correction_texts(sheet: Sheet) -> Mapping[int, Mapping[str, str]]:
     """Return the texts of the corrections, by row and column."""
     texts: dict[int, dict[str, str]] = defaultdict(dict)
-    for each in sheet.corrections:
+    for each in writable_corrections(sheet):
         texts[each.row][each.column] = each.after
     return texts
 
@@ -95,7 +105,7 @@ def correction_texts(sheet: Sheet) -> Mapping[int, Mapping[str, str]]:
 def _check_agreement(source: Source, copy: Source, sheet: Sheet) -> None:
     """Raise SheetError if the cells of the copy differ from those of the corrected sheet."""
     tab = sheet.tab or None
-    corrections = {each.address: each.after for each in sheet.corrections}
+    corrections = {each.address: each.after for each in writable_corrections(sheet)}
     before = read_grid(source, tab, sheet.mapping, corrections)
     after = read_grid(copy, tab, sheet.mapping)
     if not _are_equal_grids(before, after):

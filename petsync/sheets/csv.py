@@ -33,7 +33,9 @@ from petsync.sheets.files import (
     read_blocks,
 )
 from petsync.sheets.grid import (
+    MAX_CELL_LENGTHS,
     ROW_NUMBER,
+    SHOWN_LENGTH,
     Bools,
     CellEdits,
     CellKind,
@@ -81,7 +83,7 @@ __all__ = [
 
 BLOCK_SIZE = 1 << 22
 """The size of a block, in bytes."""
-MAX_CELL_LENGTH = 131_072
+MAX_CELL_LENGTH = MAX_CELL_LENGTHS["text"]
 """The maximum number of characters of a cell: the default limit of `csv`."""
 
 _QUOTE, _LF, _CR = b'"\n\r'
@@ -227,7 +229,6 @@ def _parse_columns(
 
 
 MAX_COLUMNS = 1 << 14
-_SHOWN_LENGTH = 200
 _DELIMITERS = (",", ";", "\t", "|")
 _HEAD_SIZE = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", re.IGNORECASE)
@@ -611,7 +612,7 @@ class _Body:
         if long_cells and at not in self._faults:
             cell = cells[long_cells[0]]
             problem = f"The cell in column {long_cells[0] + 1} has {len(cell):,} characters."
-            self._faults[at] = Fault("cell-long", cell[:_SHOWN_LENGTH], problem)
+            self._faults[at] = Fault("cell-long", cell[:SHOWN_LENGTH], problem)
         padded = [*cells, *[""] * self._width][: self._width]
         return ["" if n in long_cells else cell for n, cell in enumerate(padded)]
 

@@ -17,7 +17,9 @@ from petsync.table.cells import BLANKS
 from petsync.table.sheet import Correction, cell_address
 
 __all__ = [
+    "MAX_CELL_LENGTHS",
     "ROW_NUMBER",
+    "SHOWN_LENGTH",
     "Bools",
     "CellEdits",
     "CellKind",
@@ -26,6 +28,7 @@ __all__ = [
     "Grid",
     "Rows",
     "TextBytes",
+    "is_longer",
     "letter",
     "merge_rows",
 ]
@@ -254,6 +257,17 @@ class CellKind(IntEnum):
 
 _BLANK_KINDS = (CellKind.TEXT, CellKind.EMPTY)
 """The kinds of cells that are blank if they have no text."""
+
+
+MAX_CELL_LENGTHS = {"workbook": 32_767, "text": 131_072}
+"""The maximum number of characters of a cell that spreadsheet programs and CSV readers accept."""
+SHOWN_LENGTH = 200
+"""The number of characters of a longer text that a finding shows."""
+
+
+def is_longer(text: str, limit: int) -> bool:
+    """Whether the text has more characters than the limit, as Excel counts them: in UTF-16."""
+    return len(text) > limit // 2 and len(text.encode("utf-16-le")) // 2 > limit
 
 
 class Fault(NamedTuple):

@@ -33,7 +33,16 @@ from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
 from petsync.sheets.files import Source, no_address
-from petsync.sheets.grid import Bools, CellKind, Cells, Fault, Grid
+from petsync.sheets.grid import (
+    MAX_CELL_LENGTHS,
+    SHOWN_LENGTH,
+    Bools,
+    CellKind,
+    Cells,
+    Fault,
+    Grid,
+    is_longer,
+)
 from petsync.sheets.headers import (
     ACTION,
     Headers,
@@ -135,8 +144,6 @@ __all__ = [
 # Corrections: texts that replace cells while the file stays unchanged.
 
 
-_MAX_CELL_LENGTH = {"workbook": 32_767, "text": 131_072}
-"""The maximum number of characters of a cell that spreadsheet programs and CSV readers accept."""
 _MAX_SHOWN = 5
 _CELL = re.compile(r"(?:'((?:[^']|'')+)'!|([^'!]+)!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 _LINE = re.compile(r"line ([0-9]{1,9}), column ([0-9]{1,5})", re.IGNORECASE)
@@ -159,8 +166,8 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
 
     `corrections` maps addresses to texts, and also a column with a text (`status:reserved`), which
     stands for all its cells with this text; an address has priority. A cell becomes text, whatever
-    its kind was; "" makes it blank. Raises SheetError if any correction cannot be made; the error
-    lists the first five problems.
+    its kind was; "" makes it blank. A text that is too long for a cell is a fault of its row.
+    Raises SheetError if any correction cannot be made; the error lists the first five problems.
     """
     if not corrections:
         return grid
@@ -183,7 +190,11 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
             problems.append(str(error))
     if problems:
         raise _correction_error(mapper.source, problems, editor)
-    return editor.correct_grid({**shared, **texts})
+    new_texts = {**shared, **texts}
+    limit = MAX_CELL_LENGTHS["workbook" if grid.tab else "text"]
+    long = {cell: text for cell, text in new_texts.items() if is_longer(text, limit)}
+    fitting = {cell: text for cell, text in new_texts.items() if cell not in long}
+    return editor.with_long_texts(long, limit).correct_grid(fitting)
 
 
 def _correction_error(source: str, problems: list[str], editor: _GridEditor) -> SheetError:
@@ -293,24 +304,33 @@ class _GridEditor:
         return _Place(int(cell[4]), cell[3].upper())
 
     def check_text(self, address: str, text: object) -> str:
-        """Return the text. Raises _CorrectionRefusedError if no cell can contain it."""
+        """Return the text. Raises _CorrectionRefusedError if it is no text of Unicode."""
         if not isinstance(text, str):
             raise _CorrectionRefusedError(f"{address}: {text!r} is not text; put it in quotes")
-        longest = _MAX_CELL_LENGTH["workbook" if self.grid.tab else "text"]
-        if len(text) > longest:
-            raise _CorrectionRefusedError(
-                f"{address}: a cell can contain at most {longest:,} characters"
-            )
         if any("\ud800" <= char <= "\udfff" for char in text):
             raise _CorrectionRefusedError(f"{address}: the text contains half of a surrogate pair")
         return text
+
+    def with_long_texts(
+        self, texts_by_cell: Mapping[tuple[int, int], str], limit: int
+    ) -> _GridEditor:
+        """Return the editor with a fault in the row of each text, which no cell can contain. The
+        cells stay as they are, but the texts are corrections, so that the sheet can be read again.
+        """
+        faults, corrections = dict(self.grid.faults), [*self.grid.corrections]
+        for (at, position), text in texts_by_cell.items():
+            name = self.names[self.grid.places[position]]
+            problem = f"The text has {len(text):,} characters; the cell can have {limit:,}."
+            faults[at] = Fault("cell-long", text[:SHOWN_LENGTH], problem, name)
+            corrections.append(self._correction(at, position, text))
+        return replace(self, grid=replace(self.grid, faults=faults, corrections=corrections))
 
     def correct_grid(self, texts_by_cell: Mapping[tuple[int, int], str]) -> Grid:
         """Return the grid with these texts in its cells; a text that the cell already has is not a
         correction.
         """
         columns = list(self.grid.columns)
-        corrections: list[Correction] = []
+        corrections = [*self.grid.corrections]
         for position in sorted({column for _, column in texts_by_cell}):
             texts = {at: text for (at, column), text in texts_by_cell.items() if column == position}
             cells = columns[position]

@@ -53,7 +53,7 @@ from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
 from petsync.table.frame import has_action, is_blank
 from petsync.table.options import STATUSES
-from petsync.table.sheet import Finding, Sheet, cell_address, frame_of
+from petsync.table.sheet import Correction, Finding, Sheet, cell_address, frame_of
 
 __all__ = [
     "Results",
@@ -79,6 +79,7 @@ __all__ = [
     "must_take_results",
     "results_endings",
     "sidecar_lines",
+    "writable_corrections",
     "write_back",
     "write_back_noting_digest",
     "write_file",
@@ -323,7 +324,7 @@ def apply_results(
     own = dict(edits.own)
     for row, number in categories.items():
         own[row] = {"category_id": str(number), **own.get(row, edits.of(row))}
-    for each in sheet.corrections:
+    for each in writable_corrections(sheet):
         # An id or an action from the run takes precedence.
         own[each.row] = {each.column: each.after, **own.get(each.row, edits.of(each.row))}
     edits = replace(edits, own=own)
@@ -342,6 +343,12 @@ def apply_results(
     return patch_workbook(
         source, sheet, edits, new_columns, lines=lines, suffix=suffix, replaceable=formula_cells
     ), None
+
+
+def writable_corrections(sheet: Sheet) -> list[Correction]:
+    """Return the sheet's corrections without those that are too long for a cell."""
+    long = {(each.row, each.column) for each in sheet.problems if each.rule == "cell-long"}
+    return [each for each in sheet.corrections if (each.row, each.column) not in long]
 
 
 def write_file(

@@ -18,7 +18,15 @@ from petsync.plan.plan import Inbound
 from petsync.sheets.base import BASE_TAB, base_notice
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source, must_be_closed
-from petsync.sheets.grid import Bools, CellEdits, CellKind, Cells, Grid
+from petsync.sheets.grid import (
+    MAX_CELL_LENGTHS,
+    Bools,
+    CellEdits,
+    CellKind,
+    Cells,
+    Grid,
+    is_longer,
+)
 from petsync.sheets.load import load_unchanged
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
@@ -168,7 +176,6 @@ def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
 
 _READ_AGAIN = "The edits were not written. Read the sheet again, or let the next round write them."
 _STORE_CURE = "Change the text in the store."
-_MAX_LENGTH = {"workbook": 32_767, "text": 131_072}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -271,7 +278,7 @@ def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:
 
 def _find_unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterator[Obstacle]:
     """Yield the edits whose texts no cell of this kind of file can contain."""
-    limit = _MAX_LENGTH[source.kind]
+    limit = MAX_CELL_LENGTHS[source.kind]
     for row, name, text in _edited_texts(edits):
         problem = _storage_problem(text, limit)
         if problem:
@@ -291,7 +298,7 @@ def _edited_texts(edits: SheetEdits) -> Iterator[tuple[int, str, str]]:
 def _storage_problem(text: str, limit: int) -> str:
     if _UNSTORABLE.search(text):
         return "the store's text has a character that no sheet can contain"
-    if len(text) > limit // 2 and len(text.encode("utf-16-le")) // 2 > limit:
+    if is_longer(text, limit):
         return f"the store's text has more than the {limit:,} characters that a cell can have"
     return ""
 

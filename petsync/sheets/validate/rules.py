@@ -547,12 +547,14 @@ ROWS = (
     ),
     error(
         "cell-long",
-        "A cell has more characters than CSV readers accept.",
+        "A text has more characters than a cell can have.",
         "a cell with 200,000 characters",
         "a shorter text",
-        "Shorten the text: a cell has at most 131,072 characters.",
-        "The closing quote may be missing. petsync reports nothing else about such a row, except "
-        "problems of its id.",
+        "Shorten the text: a cell has at most 32,767 characters in a workbook, and 131,072 in "
+        "another file.",
+        "In a CSV file, the closing quote may be missing. A text that is too long for the file can "
+        "also come from `--correct` or `sheet.frame`; `store.plan(sheet.frame)` has no such limit. "
+        "petsync reports nothing else about such a row, except problems of its id.",
     ),
     error(
         "wrong-value",
