@@ -218,7 +218,7 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
         raise click.UsageError("--into works only with --for systemd.")
     with exiting_on_signal():
         from petsync.config.load import timetable
-    from petsync.config.tools import crontab, scheduled_jobs, units, unscheduled_note
+    from petsync.config.tools import crontab, schedule_notes, scheduled_jobs, units
 
     table = timetable(file, os.environ)
     if not scheduled_jobs(table):
@@ -229,7 +229,7 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     files = dict(units(table, _find_program()))
     if into is not None:
         _write(context, files, into)
-        for note in unscheduled_note(table):
+        for note in schedule_notes(table):
             context.say(note)
         if context.as_json:
             context.show_json({"units": files})
@@ -241,7 +241,7 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     else:
         parts = [f"# {name}\n{text}" for name, text in files.items()]
         context.show(
-            "\n".join((*(f"# {note}\n" for note in unscheduled_note(table)), *parts)).encode()
+            "\n".join((*(f"# {note}\n" for note in schedule_notes(table)), *parts)).encode()
         )
     return 0
 

@@ -137,7 +137,10 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     combined = [] if read.reader.lacks else _check_combined(read)
     refuse(read.document, read.reader, [*read.reader.found, *combined])
     timed = (JobSchedule(name, job.schedule, job.enabled) for name, job in read.file.jobs.items())
-    return Timetable(read.path, tuple(timed))
+    top = read.document.raw
+    keys = {name: name.removeprefix("PETSYNC_").lower() for name in read.variables}
+    variables = (name for name, key in keys.items() if top.get(key) != environ[name])
+    return Timetable(read.path, tuple(timed), tuple(variables))
 
 
 class _ConfigFile(NamedTuple):

@@ -875,3 +875,5 @@ class Timetable(NamedTuple):
 
     path: Path
     jobs: tuple[JobSchedule, ...]
+    variables: tuple[str, ...]
+    """The variables of the environment that replace options at the top, such as PETSYNC_URL."""

@@ -38,11 +38,11 @@ __all__ = [
     "crontab",
     "example",
     "lines",
+    "schedule_notes",
     "scheduled_jobs",
     "schema",
     "schema_text",
     "units",
-    "unscheduled_note",
 ]
 
 
@@ -402,14 +402,18 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
         "# >>petsync.log 2>&1 at the end of a line.\n"
     )
     lines = (_line(table, job, program) for job in scheduled_jobs(table))
-    return "".join((head, *(f"# {each}\n" for each in unscheduled_note(table)), *lines))
+    return "".join((head, *(f"# {each}\n" for each in schedule_notes(table)), *lines))
 
 
-def unscheduled_note(table: Timetable) -> tuple[str, ...]:
-    """Return a sentence on the enabled jobs without a schedule, () if there are none."""
+def schedule_notes(table: Timetable) -> Iterator[str]:
+    """Yield a line on the enabled jobs without a schedule, if there are any, and one on each
+    variable that this shell sets and the scheduler does not.
+    """
     names = [job.name for job in table.jobs if job.enabled and not job.schedule]
-    note = f"Jobs that are left out because they have no schedule: {', '.join(names)}."
-    return (note,) if names else ()
+    if names:
+        yield f"Jobs that are left out because they have no schedule: {', '.join(names)}."
+    for name in table.variables:
+        yield f"{name} is set in this shell only. Write it into {ENVIRONMENT}: {name}='…'"
 
 
 def _line(table: Timetable, job: JobSchedule, program: Sequence[str]) -> str:

@@ -329,6 +329,23 @@ def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
     assert message in shell("config", "schedule", "--for", "systemd", "--into", "units").err
 
 
+@pytest.mark.parametrize("kind", ["cron", "systemd"])
+def test_variables_of_the_shell_are_named(
+    shell: Shell, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that decides in this shell is named, because cron and systemd do not set it. The
+    job has no address without it.
+    """
+    monkeypatch.setenv("PETSYNC_URL", "https://shop.example/v2")
+    note = "PETSYNC_URL is set in this shell only. Write it into petsync.env: PETSYNC_URL='…'"
+    written(TIMED)
+    assert "PETSYNC_URL" not in shell("config", "schedule", "--for", kind).out
+    written(TIMED.partition("\n\n")[2])
+    assert f"# {note}\n" in shell("config", "schedule", "--for", kind).out
+    written_units = shell("config", "schedule", "--for", "systemd", "--into", "units")
+    assert note in " ".join(written_units.err.split())
+
+
 def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables come from a file; the environment has priority. A file that other users can read is
     a warning.
