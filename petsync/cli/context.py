@@ -749,6 +749,10 @@ def _error_type(error: BaseException) -> str:
 
 def _help_hint(error: click.ClickException) -> str:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is not None and isinstance(error, click.NoSuchOption):
+        is_yes = error.option_name in ("--yes", "-y")
+        if is_yes and isinstance(ctx.command, Command) and ctx.info_name != "login":
+            return f"Leave it out: `{ctx.command_path}` does not ask."
     return f"See `{ctx.command_path} --help`." if ctx is not None else "See `petsync --help`."
 
 

@@ -58,6 +58,9 @@ _MISTAKES = """
 64 | help plna | No such command 'plna'
 64 | plan | Missing argument 'SHEET'
 64 | plan ok.csv {url} --ulr x | Did you mean '--url'
+64 | resume --yes | Leave it out: `petsync resume` does not ask.
+64 | export out.csv -y | Leave it out: `petsync export` does not ask.
+64 | login --yes | petsync login --help
 64 | plan ok.csv --url | '--url' requires an argument
 64 | plan ok.csv | PETSYNC_URL
 64 | plan ok.csv extra.csv | unexpected extra argument (extra.csv)
