@@ -242,6 +242,27 @@ def test_the_word_of_the_marker_is_pointed_out(tmp_path: Path) -> None:
     assert not csv_of(tmp_path, "id,tags\n1,clear\n", clear="<none>").problems
 
 
+def test_an_empty_item_is_pointed_out(tmp_path: Path) -> None:
+    """An empty tag or address is used as it is, with a warning, in a DataFrame as in a cell; a tag
+    with an id is the store's.
+    """
+    photos = ["", None, URL]
+    frame = pd.DataFrame({"id": [1], "tags": [["", None, " ", "x"]], "photo_urls": [photos]})
+    sheets = [
+        sheet_of(tmp_path, [["id", "tags", "photo_urls"], [1, '""; " "; x', f'"" | {URL}']]),
+        read_sheet(frame),
+    ]
+    for sheet in sheets:
+        found = [(each.rule, each.column, each.problem) for each in sheet.problems]
+        assert found == [
+            ("placeholder-text", "tags", "An empty text is taken as a tag."),
+            ("placeholder-text", "photo_urls", "An empty text is taken as an address."),
+        ]
+        assert sheet.frame["tags"].tolist() == [["", " ", "x"]]
+    assert sheets[0].suggested_corrections(guesses=True) == {"Pets!B2": "x", "Pets!C2": URL}
+    assert not read_sheet(pd.DataFrame({"id": [1], "tags": [[Tag(3, "")]]})).problems
+
+
 def test_the_word_of_the_marker_is_compared_with_its_own_column(tmp_path: Path) -> None:
     """The marker's word gets no warning if the export has it in the same column."""
     path = tmp_path / "pets.csv"

@@ -866,17 +866,27 @@ def validate_tags(text: str) -> TextResult:
         notes.append(Note("tags-separators", text, "", "", meant, True))
     if unknown := _placeholders(parsed or ()):
         others = format_tags(tag for tag in parsed or () if tag.name not in unknown)
-        problem = f'"{unknown[0]}" is taken as a tag.'
-        cure = f'Delete "{unknown[0]}" if it is not a tag.' if others else ""
-        notes.append(Note("placeholder-text", text, problem, cure, others))
+        notes.append(_placeholder_note(text, unknown[0], "a tag", others))
     return TextResult(parsed, notes)
 
 
 def _placeholders(tags_: Iterable[Tag]) -> list[str]:
-    """Return the names that are placeholders. A tag with an id comes from the store, so its name is
-    not one.
+    """Return the names that are empty or placeholders. A tag with an id comes from the store, so
+    its name is not one.
     """
-    return [tag.name for tag in tags_ if tag.id is None and tag.name and is_placeholder(tag.name)]
+    names = (tag.name for tag in tags_ if tag.id is None)
+    return [name for name in names if name is not None and _is_no_item(name)]
+
+
+def _is_no_item(item: str) -> bool:
+    return not trim(item) or is_placeholder(item)
+
+
+def _placeholder_note(text: str, item: str, what: str, others: str) -> Note:
+    """Return the note on an item of a list that is probably none; `others` are those without it."""
+    shown = f'"{item}"' if trim(item) else "An empty text"
+    cure = f"Delete {shown if trim(item) else 'it'} if it is not {what}." if others else ""
+    return Note("placeholder-text", text, f"{shown} is taken as {what}.", cure, others)
 
 
 def validate_photos(text: str) -> TextResult:
@@ -894,13 +904,11 @@ def validate_photos(text: str) -> TextResult:
     parsed, notes = _parse(
         text, parse_photo_urls, format_photo_urls, "photos-unreadable", "photo-repeated"
     )
-    placeholder = next((url for url in parsed or () if is_placeholder(url)), "")
-    if placeholder:
-        others = format_photo_urls(url for url in parsed or () if not is_placeholder(url))
-        problem = f'"{placeholder}" is taken as an address.'
-        cure = f'Delete "{placeholder}" if it is not an address.' if others else ""
-        notes.append(Note("placeholder-text", text, problem, cure, others))
-    for url in strange_urls(parsed or ())[: 0 if placeholder else 1]:
+    placeholder = next(filter(_is_no_item, parsed or ()), None)
+    if placeholder is not None:
+        others = format_photo_urls(url for url in parsed or () if not _is_no_item(url))
+        notes.append(_placeholder_note(text, placeholder, "an address", others))
+    for url in strange_urls(parsed or ())[: 0 if placeholder is not None else 1]:
         hint, other = suggest_url(url)
         corrected = [other if each == url else each for each in parsed or ()] if other else []
         meant = format_photo_urls(corrected) if corrected else None

@@ -287,8 +287,9 @@ FIELDS = (
         "a blank cell",
         "Leave the cell blank to change nothing, or write [clear] to empty the field.",
         "petsync looks for this in category, tags and photo addresses: `-`, `n/a`, `none`, "
-        "`null`, `NaN`, `<NA>`, `?`, `tbd`, `(blank)` and similar texts, and `clear` without "
-        "brackets. In names, it reports only what programs write for a missing value, such as "
+        "`null`, `NaN`, `<NA>`, `?`, `tbd`, `(blank)` and similar texts, `clear` without "
+        'brackets, and an empty item of a list: `""; calm`, or `["", "calm"]` in a DataFrame. In '
+        "names, it reports only what programs write for a missing value, such as "
         "`nan`, `None`, `NULL` or `<NA>`. It does not report names and categories from the sheet's "
         "export.",
     ),
