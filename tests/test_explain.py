@@ -145,6 +145,30 @@ def test_a_pet_that_a_row_means_by_another_id_is_in_its_conflict() -> None:
     assert explanation.sentence.startswith(f"The row {sheet.address(2)} was added on 2026-11-01 as")
 
 
+@pytest.mark.parametrize("source", ["", "other/list.csv"])
+def test_a_conflict_names_the_file_of_an_earlier_row(source: str) -> None:
+    """A row that may be one of another file is in a conflict that names this file, also if both
+    files have the same name.
+    """
+    sheet = sheet_saying({"name": "Rexi"})
+    named = f" from {source}" if source else ""
+    source = source or sheet.source
+    record = RowRecord(
+        run_id="r", on="2026-11-20", source=source, row=2, row_pet=with_(name="Rexo"), pet_id=1
+    )
+    matches = {2: Match("doubt", (record,), is_edited=True)}
+    compared = SheetComparison(snapshot_of([REX]), sheet, {}, matches=matches)
+    (conflict,) = compare(compared, created="").plan.conflicts
+    assert f"was added on 2026-11-20{named} as 1 ('Rexo')" in conflict.problem
+    tom = Pet(id=8, name="Tom", status="sold")
+    moved = {5: RenumberedPet(8, "2026-11-20", source, "Tom")}
+    compared = SheetComparison(
+        snapshot_of([tom]), sheet_of([replace(tom, id=5)]), {5: None}, renumbered=moved
+    )
+    (conflict,) = compare(compared, created="").plan.conflicts
+    assert f"was added on 2026-11-20{named} as 8" in conflict.problem
+
+
 def test_a_deleted_row_whose_pet_an_undo_restored_names_the_undo() -> None:
     """A row that asks for a delete, whose pet an undo restored, names the undone run."""
     sheet = but(sheet_of([REX], action="delete"), base=base_of([]))

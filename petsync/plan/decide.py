@@ -475,7 +475,7 @@ class Decisions:
         is_certain = match.kind == "certain"
         doubt = match if is_certain else self._doubts.get(row.number)
         if doubt is None and row.action == "merge" and self._was_of_removed_pet(row, match):
-            raise _conflict_of_removed_pet(match)
+            raise _conflict_of_removed_pet(match, self.sheet.source)
         if doubt is None or (is_certain and row.number in self._identical):
             return _UNKNOWN
         self.may_be[row.number] = tuple(each.identity for each in doubt.records)
@@ -484,7 +484,7 @@ class Decisions:
         raise (
             _conflict_of_unknown_add(record)
             if is_certain or is_unclear
-            else _conflict_of_doubt(doubt)
+            else _conflict_of_doubt(doubt, self.sheet.source)
         )
 
     def _was_of_removed_pet(self, row: Row, match: Match) -> bool:
@@ -779,8 +779,8 @@ class Decisions:
             if place >= 0:
                 self.sides.named[place] = True
             problem = (
-                f"was added on {known.on} as {known.pet_id}: the service gave the pet this id "
-                f"instead of {row.pet_id}"
+                f"was added on {_when(known, self.sheet.source)} as {known.pet_id}: the service "
+                f"gave the pet this id instead of {row.pet_id}"
             )
             hint = (
                 f"Write {known.pet_id} into the id cell; or, to add another pet, remove the id and "
@@ -1511,7 +1511,13 @@ def _conflict_of_unknown_add(record: RowRecord) -> _RowConflict:
     )
 
 
-def _conflict_of_doubt(match: Match) -> _RowConflict:
+def _when(record: RowRecord | RenumberedPet, source: str) -> str:
+    """Return when the record was made, and from which file if it is not the sheet's."""
+    return record.on + (f" from {record.source}" if record.source not in ("", source) else "")
+
+
+def _conflict_of_doubt(match: Match, source: str) -> _RowConflict:
+    """Return the conflict of a row of the sheet in the file `source`."""
     records = match.records
     pets = {r.pet_id: normalize(r.row_pet.name) for r in records if r.pet_id is not None}
     record = match.record
@@ -1524,8 +1530,8 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
     if all(each.is_undone for each in records):
         return _RowConflict(
             "added-before",
-            f"may be the row that was {record.how} on {record.on} as {named}, and an undo removed "
-            "that pet",
+            f"may be the row that was {record.how} on {_when(record, source)} as {named}, and an "
+            "undo removed that pet",
             "Remove the row, or write `add-another` in the action column to add it.",
             record.pet_id,
         )
@@ -1539,7 +1545,7 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
         )
     else:
         rows = "the row that was" if len(records) == 1 else "one of the rows that were"
-        what = f"may be {rows} {record.how} on {record.on} as {named}"
+        what = f"may be {rows} {record.how} on {_when(record, source)} as {named}"
     says = ", with other values now" if match.is_edited and record.run_id else ""
     if match.is_shared:
         says += SHARED
@@ -1551,15 +1557,15 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
     return _RowConflict("added-before", f"{what}{says}", hint, record.pet_id)
 
 
-def _conflict_of_removed_pet(match: Match) -> _RowConflict:
-    """Return the conflict of a row that may belong to a deleted pet, and that was in conflict about
-    this pet before.
+def _conflict_of_removed_pet(match: Match, source: str) -> _RowConflict:
+    """Return the conflict of a row of the sheet in the file `source` that may belong to a deleted
+    pet, and that was in conflict about this pet before.
     """
     record = match.record
     return _RowConflict(
         "added-gone",
-        f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet is "
-        "no longer in the store",
+        f"may be the row that was {record.how} on {_when(record, source)} as {record.pet_id}, "
+        "and that pet is no longer in the store",
         "Remove the row, or write `add-another` in the action column to add it.",
         record.pet_id,
     )
