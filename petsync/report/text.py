@@ -153,6 +153,10 @@ def _more(left_out: int) -> Iterator[Text]:
 _NARROW, _WIDE = 60, 100
 _NAME = 30
 """The maximum length of a pet's name within a line, in cells."""
+_NAME_BESIDE_PLACE = 24
+"""The length to which a pet's name is shortened before the address beside it, in cells."""
+_ROW_OF_FILE = re.compile(r", (?:line|row) [0-9]+(?:, .*)?$")
+"""The end of an address in a folder, such as `a.csv, line 12, column 3`."""
 _LABEL = 13
 """The width of `category_id` and a gap."""
 _MAX_LINES, _MAX_ITEMS = 6, 60
@@ -377,11 +381,22 @@ def _subject(pet_id: str, name: str) -> str:
 def _spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
     """Return one line: symbol, id and name at the left, the address at the right."""
     left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
-    right = shorten(source, min(34, width // 3))
-    room = width - len(left) - cell_len(right) - 2
+    room = width - len(left) - 2
+    right = _shorten_place(source, max(width // 3, room - min(cell_len(name), _NAME_BESIDE_PLACE)))
+    room -= cell_len(right)
     short_name = shorten(name, max(room, 8))
     gap = " " * max(room - cell_len(short_name) + 2, 2)
     return Text.assemble((left, _STYLE[mark]), (short_name, "bold"), gap, (right, "dim"))
+
+
+def _shorten_place(place: str, width: int) -> str:
+    """Return the address in at most `width` cells. Of a row in a file of a folder, the row stays,
+    and the file's name is shortened.
+    """
+    row = _ROW_OF_FILE.search(place)
+    if cell_len(place) <= width or row is None or cell_len(row[0]) > width - 4:
+        return shorten(place, width)
+    return shorten(place[: row.start()], width - cell_len(row[0])) + row[0]
 
 
 def _grid_lines(table: Table, width: int) -> Iterator[Text]:

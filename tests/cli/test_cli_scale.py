@@ -103,6 +103,21 @@ def test_a_change_names_its_file_and_row(box: Sandbox, shell: Shell) -> None:
     assert "part-2.parquet, row 2, name" in plan.select(ids=4).to_frame()["source"].tolist()
     shell("plan", "big/part-2.parquet", "--url", box.url, "-o", "one.json")
     assert [each.source for each in Plan.load("one.json").changes] == ["row 1, id", "row 2, name"]
+    # In 80 columns, only the names of files and pets are shortened.
+    for length in (20, 60):
+        Path(f"{length}").mkdir()
+        name = f"{'north-branch-' * 9}{'x' * 60}"[-length:]
+        for pet in ("A", "Bob with a name of about forty characters"):
+            Path(f"{length}/{name}-{pet[0]}.csv").write_text(f"id,name\n1,Rex\n4,{pet}\n")
+            line = next(
+                line
+                for line in shell("plan", f"{length}/*-{pet[0]}.csv", "--url", box.url).out.split(
+                    "\n"
+                )
+                if line.startswith("  ~ 4  ")
+            )
+            assert line.endswith(f"-{pet[0]}.csv, line 3, column 2")
+            assert len(line) == 80
 
 
 def test_a_folder_is_applied(box: Sandbox, shell: Shell) -> None:
