@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync._display import count, type_name
+from petsync._display import count, quote, type_name
 from petsync._files import is_address, is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
@@ -29,7 +29,7 @@ from petsync.settings import checked_address
 from petsync.sheets.common import Lines, OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
-from petsync.sheets.load import load
+from petsync.sheets.load import has_worksheets, load
 from petsync.sheets.read import as_edited, read_file, read_source, sheet_from_frame
 from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowStream, rows_from_pets
@@ -122,6 +122,12 @@ def _compare(
         if read is None:
             read = _with_statuses([*pool.map(partial(_read, options=options), copies)])
     _must_have_headers(options.defaults, read)
+    if options.tab and not any(isinstance(each, Sheet) and each.tab for each in read):
+        raise SheetError(
+            "no side is a workbook, so none has a worksheet",
+            hint=f"Leave out the worksheet (--sheet {quote(options.tab)}, "
+            f"in Python tab={options.tab!r}).",
+        )
     if not has_base and (equal := _find_equal_files(values, read)) is not None:
         return equal
     are_plans = all(isinstance(each, Plan) for each in read)
@@ -202,6 +208,8 @@ def _read_path(path: Path, options: ReadOptions) -> _Read:
         from petsync.scale.sheets import SheetFiles
 
         return SheetFiles.find(path, options).read_all()
+    if options.tab and not has_worksheets(path):
+        options = msgspec.structs.replace(options, tab=None)
     return read_file(path, options)
 
 

@@ -337,6 +337,12 @@ def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_p
     read = [one.read(store) for one in sources_of(_job(folder=tmp_path, encoding="cp1252"))]
     assert [sheet.frame["name"].tolist() for sheet in read] == [["Zoë"]] * 4
     assert [sheet.encoding for sheet in read] == ["", "cp1252", "", "utf-16"]
+    # A worksheet is that of the workbooks.
+    jobs = sources_of(_job(folder=tmp_path, encoding="cp1252", tab="Pets"))
+    assert [one.read(store).tab for one in jobs] == ["Pets", "", "", ""]
+    (single,) = sources_of(_job(sheet=tmp_path / "unicode.csv", tab="Pets"))
+    with pytest.raises(ps.errors.SheetError, match="a text file, which has no worksheets"):
+        single.read(store)
     (old, *_) = sources_of(_job(sheet=tmp_path / "old.csv"))
     with pytest.raises(ps.errors.SheetError, match="is not UTF-8"):
         old.read(store)

@@ -264,6 +264,32 @@ def test_an_encoding_that_cannot_be_is_refused(tmp_path, name, encoding, why):
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("pets.csv", "a text file"),
+        ("pets.csv.gz", "a compressed file"),
+        ("pets.json", "a JSON file"),
+        ("pets.parquet", "a Parquet file"),
+    ],
+)
+def test_a_worksheet_of_a_file_without_worksheets_is_refused(tmp_path, name, what):
+    """A worksheet is refused for a file that has none, with the option and the argument."""
+    path = tmp_path / name
+    table = pd.DataFrame({"id": [1], "name": ["Rex"]})
+    if "csv" in name:
+        table.to_csv(path, index=False)
+    elif "json" in name:
+        table.to_json(path, orient="records")
+    else:
+        table.to_parquet(path)
+    assert len(read_sheet(path)) == 1
+    with pytest.raises(SheetError, match=f"this is {what}, which has no worksheets") as caught:
+        read_sheet(path, tab="My pets")
+    assert "--sheet 'My pets', in Python tab='My pets'" in caught.value.cure
+    assert "--sheet" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "undefined", "idna", "", "a\0b"])
 @pytest.mark.parametrize("content", [ENCODED.encode(), ENCODED.encode("utf-8-sig"), b""])
 def test_an_unknown_encoding_is_a_mistake_in_the_call(tmp_path, name, content):

@@ -141,6 +141,9 @@ class Source:
             return self._query(store, known_statuses)
         try:
             tab = self.job.tab or self._last_tab(self.path, store)
+            # The tab of a folder is that of its workbooks.
+            if tab and self.part and not sheets.has_worksheets(self.path):
+                tab = None
             version = _Version(
                 sheets.digest_of(self.path),
                 sheets.sidecar_digest(self.path),

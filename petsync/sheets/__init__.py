@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from petsync.sheets.edits import Obstacle, SheetEdits, cells_of, edits_of
     from petsync.sheets.files import EncodingError
     from petsync.sheets.headers import HeaderNotFoundError
-    from petsync.sheets.load import STDIN, digest_of, encoding_of
+    from petsync.sheets.load import STDIN, digest_of, encoding_of, has_worksheets
     from petsync.sheets.read import (
         Peek,
         as_edited,
@@ -41,6 +41,7 @@ __all__ = [
     "digest_of",
     "edits_of",
     "encoding_of",
+    "has_worksheets",
     "load_edits",
     "must_take_edits",
     "must_take_results",
@@ -71,7 +72,7 @@ _HOMES = {
         "edits": ("Obstacle", "SheetEdits", "cells_of", "edits_of"),
         "files": ("EncodingError",),
         "headers": ("HeaderNotFoundError",),
-        "load": ("STDIN", "digest_of", "encoding_of"),
+        "load": ("STDIN", "digest_of", "encoding_of", "has_worksheets"),
         "read": (
             "Peek",
             "as_edited",

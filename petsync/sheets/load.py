@@ -45,7 +45,15 @@ if TYPE_CHECKING:
     from petsync.sheets.xlsx.plain import PlainTab
     from petsync.table.sheet import Sheet
 
-__all__ = ["STDIN", "base_tab", "digest_of", "encoding_of", "load", "load_unchanged"]
+__all__ = [
+    "STDIN",
+    "base_tab",
+    "digest_of",
+    "encoding_of",
+    "has_worksheets",
+    "load",
+    "load_unchanged",
+]
 
 
 STDIN = "-"
@@ -279,6 +287,12 @@ def encoding_of(path: Path, usual: str) -> str | None:
         return None
     name, fitting = detect_mark(data)
     return (None if name == "UTF-8" else fitting[0]) if name else usual
+
+
+def has_worksheets(path: Path) -> bool:
+    """Return true if the file is a workbook. Raises SheetError if it cannot be read."""
+    data, ending = _unpack(path, _read_bytes(path))
+    return _find_binary_format(ending, data) not in (None, "parquet")
 
 
 def digest_of(path: Path) -> str:

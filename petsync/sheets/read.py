@@ -23,6 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._display import quote
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
 from petsync.errors import SettingsError, SheetError
@@ -429,6 +430,13 @@ def read_source(source: Source, options: ReadOptions) -> Sheet:
         digest = helper.submit(getattr, source, "digest")
         used_encoding, form = source.encoding, source.form
         columns = options.columns
+        if options.tab and source.kind != "workbook":
+            what = source.form or "a text file"
+            raise SheetError(
+                f"{source.path}: this is {what}, which has no worksheets",
+                hint=f"Leave out the worksheet (--sheet {quote(options.tab)}, "
+                f"in Python tab={options.tab!r}).",
+            )
         base, base_refused = find_base(source)
         grid = read_grid(source, options.tab, columns, options.corrections, base)
         check_mapping(str(source.path), options.mapping, grid.header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from commands import Shell, shop, to
 
@@ -66,6 +67,17 @@ def test_options_that_make_no_sense(shell: Shell, options: list[str]) -> None:
     before = Path("a.csv").read_bytes()
     assert shell("diff", "a.csv", "b.csv", *options).code == 64
     assert Path("a.csv").read_bytes() == before
+
+
+def test_a_worksheet_is_that_of_the_workbook(shell: Shell) -> None:
+    """--sheet applies to the sides that are workbooks; it is an error if none is."""
+    with pd.ExcelWriter("c.xlsx") as book:
+        pd.read_csv("b.csv").to_excel(book, sheet_name="Old", index=False)
+        pd.read_csv("a.csv").to_excel(book, sheet_name="New", index=False)
+    assert shell("diff", "a.csv", "c.xlsx").code == 2
+    assert shell("diff", "a.csv", "c.xlsx", "--sheet", "New").code == 0
+    done = shell("diff", "a.csv", "b.csv", "--sheet", "New")
+    assert (done.code, "Leave out the worksheet (--sheet New)." in done.err) == (1, True)
 
 
 def test_a_missing_file_is_an_error(shell: Shell) -> None:
