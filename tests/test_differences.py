@@ -74,6 +74,8 @@ def test_a_base_tells_the_sides_apart(files):
     assert ("b", 1, "Rex", {"status": ("available", "sold")}) in texts_of(found)
     assert found.rows[0].base == {"name": "Rex"}
     assert (found.same, found.counts["a"]) == (1, 2)
+    assert {row.name: row.missing for row in found.rows} == {"Rex": "", "Leo": "", "Zoe": "base"}
+    assert {row.name: row.listed_as for row in found.rows if row.missing} == {"Zoe": "a-added"}
 
 
 def test_tags_with_equal_names_have_their_ids(files):

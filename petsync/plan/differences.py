@@ -59,6 +59,17 @@ class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
     """
     base: Mapping[str, str] = {}
     """For a conflict: the texts in the base, by column."""
+    missing: Literal["", "a", "b", "base"] = ""
+    """With a base: the table without the row. "a" or "b" for a row that this side removed, "base"
+    for one that a side added, "" for any other row.
+    """
+
+    @property
+    def listed_as(self) -> str:
+        """The kind; for a row that one side added or removed, such as "a-added" or "b-removed"."""
+        if self.kind not in ("a", "b") or not self.missing:
+            return self.kind
+        return f"{self.kind}-{'added' if self.missing == 'base' else 'removed'}"
 
     def cells(self) -> Iterator[tuple[str, tuple[str, str, str]]]:
         """Yield the different columns with their texts in A, in B and in the base."""
@@ -570,6 +581,7 @@ class _Merge:
                 where_b=where_b,
                 values={c: (_after(row, other, c), _after(other, row, c)) for c in both},
                 base={c: (row.values.get(c) or other.values[c])[0] for c in both},
+                missing="a" if row.kind == "only-a" else "b" if other.kind == "only-a" else "",
             )
 
 
@@ -578,8 +590,14 @@ def _after(row: RowDifference, other: RowDifference, column: str) -> str:
     return row.values[column][1] if column in row.values else other.values[column][0]
 
 
-def _as_side(row: RowDifference, kind: DifferenceKind, where_a: str, where_b: str) -> RowDifference:
-    return msgspec.structs.replace(row, kind=kind, where_a=where_a, where_b=where_b)
+def _as_side(
+    row: RowDifference, side: Literal["a", "b"], where_a: str, where_b: str
+) -> RowDifference:
+    """Return the difference of the base and a side as a change of this side."""
+    missing = {"only-a": side, "only-b": "base"}.get(row.kind, "")
+    return msgspec.structs.replace(
+        row, kind=side, where_a=where_a, where_b=where_b, missing=missing
+    )
 
 
 def _changes(compared: _Comparison) -> Iterable[tuple[_Pair, RowDifference]]:

@@ -368,6 +368,10 @@ _KIND_COLOURS = {
     "only-b": "add",
     "a": "update",
     "b": "update",
+    "a-added": "add",
+    "b-added": "add",
+    "a-removed": "delete",
+    "b-removed": "delete",
     "conflict": "conflict",
 }
 
@@ -387,7 +391,7 @@ def _diff_facts(found: Differences) -> Iterator[Sequence[Value]]:
 
 def _cell_rows(found: Differences) -> Iterator[Sequence[Value]]:
     for row in found.rows:
-        head = (row.kind, _id(row.pet_id), row.name)
+        head = (row.listed_as, _id(row.pet_id), row.name)
         for column, (a, b, base) in row.cells():
             before, after = compare_texts(a, b)
             sides = _mark_value(before, "removed"), _mark_value(after, "added")

@@ -50,13 +50,19 @@ def test_the_store_is_a_side(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_base_tells_the_sides_apart(shell: Shell) -> None:
-    """--base lists what each side changed, and the conflicts."""
+    """--base lists what each side changed, added and removed, and the conflicts."""
     Path("c.csv").write_text("id,name,status\n1,Tom,sold\n2,Mia,sold\n", "utf-8")
     done = shell("diff", "b.csv", "c.csv", "--base", "a.csv")
     assert done.code == 2
     assert "Conflict: 1 row" in done.out
-    assert "Changed in b.csv: 1 row" in done.out
+    assert "Removed in b.csv: 1 row\n  - 2  Mia\n      sold\n" in done.out
     assert "In the base: name 'Rex'." in done.out
+    Path("d.csv").write_text("id,name,status\n1,Rex,sold\n2,Mo,sold\n3,Zoe,sold\n", "utf-8")
+    done = shell("diff", "d.csv", "b.csv", "--base", "a.csv")
+    assert "Added in d.csv: 1 row\n  + 3  Zoe" in done.out
+    assert "The row was removed in b.csv. In the base: name 'Mia', status 'sold'." in done.out
+    found = shell("diff", "d.csv", "b.csv", "--base", "a.csv", "--json").json
+    assert [row["missing"] for row in found["rows"]] == ["b", "base", ""]
 
 
 @pytest.mark.parametrize(

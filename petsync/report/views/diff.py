@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from petsync.plan.change import Blocked
-from petsync.plan.differences import DifferenceKind, Differences, RowDifference
+from petsync.plan.differences import Differences, RowDifference
 from petsync.report import words
 from petsync.report.document import (
     UNITS,
@@ -32,15 +33,19 @@ from petsync.report.words import first, number
 __all__ = ["diff_page_view", "diff_title", "diff_view", "kind_titles"]
 
 
-_ORDER: tuple[DifferenceKind, ...] = ("conflict", "differs", "only-a", "only-b", "a", "b")
-_MARKS: dict[DifferenceKind, words.Mark] = {
+_MARKS: dict[str, words.Mark] = {
     "conflict": "conflict",
     "differs": "update",
     "only-a": "delete",
     "only-b": "add",
     "a": "update",
+    "a-added": "add",
+    "a-removed": "delete",
     "b": "update",
+    "b-added": "add",
+    "b-removed": "delete",
 }
+_ORDER = [*_MARKS]
 _BLOCKED = "blocked"
 _MAX_OPEN = 20
 
@@ -68,7 +73,11 @@ def kind_titles(found: Differences) -> dict[str, str]:
         "only-a": f"Only in {found.a}",
         "only-b": f"Only in {found.b}",
         "a": f"Changed in {found.a}",
+        "a-added": f"Added in {found.a}",
+        "a-removed": f"Removed in {found.a}",
         "b": f"Changed in {found.b}",
+        "b-added": f"Added in {found.b}",
+        "b-removed": f"Removed in {found.b}",
         _BLOCKED: "Not compared",
     }
 
@@ -82,16 +91,16 @@ def _kinds(found: Differences) -> list[RowKind]:
 def _blocks(found: Differences, limit: int | None) -> Iterator[Block]:
     yield _summary(found)
     yield Facts([*_facts(found)])
-    kinds, counts = _kinds(found), found.counts
+    kinds, counts = _kinds(found), _counts(found)
     start = more = 0
+    all_rows = _rows(found)
     for kind in _ORDER:
-        # The rows are in the order of their kinds.
         total = counts.get(kind, 0)
-        rows = found.rows[start : start + (total if limit is None else min(total, limit))]
+        rows = all_rows[start : start + (total if limit is None else min(total, limit))]
         start += total
         more += total - len(rows)
         title = f"{kind_titles(found)[kind]}: {words.count(total, 'row')}"
-        records = Records(MappedRecords(rows, _record), kinds, total - len(rows))
+        records = Records(MappedRecords(rows, partial(_record, found)), kinds, total - len(rows))
         yield from _part(title, records, total, limit, is_urgent=kind == "conflict")
     blocked = _blocked(found)
     shown = first(blocked, limit)
@@ -119,7 +128,7 @@ def _notes(found: Differences) -> Iterator[Details]:
 
 def _page_blocks(found: Differences) -> Iterator[Block]:
     yield _summary(found)
-    counts = Counter[str](found.counts)
+    counts = Counter(_counts(found))
     counts[_BLOCKED] = len(_blocked(found))
     tiles = [
         Row((kind.title, number(counts[kind.name])), kind.mark, "", kind.name)
@@ -130,14 +139,17 @@ def _page_blocks(found: Differences) -> Iterator[Block]:
         yield Table((Column("What", "head"), Column("Rows", "number")), tiles, "totals")
     yield Facts([*_facts(found)])
     yield from _notes(found)
-    records = [*map(_record, found.rows), *map(_record_of_blocked, _blocked(found))]
+    records = [
+        *map(partial(_record, found), _rows(found)),
+        *map(_record_of_blocked, _blocked(found)),
+    ]
     if records:
         yield Records(records, _kinds(found), has_tools=True)
 
 
 def _summary(found: Differences) -> Summary:
     blocked = len(_blocked(found))
-    counts, titles = found.counts, kind_titles(found)
+    counts, titles = _counts(found), kind_titles(found)
     parts = [
         f"{number(counts[kind])} {titles[kind][:1].lower()}{titles[kind][1:]}"
         for kind in _ORDER
@@ -149,6 +161,21 @@ def _summary(found: Differences) -> Summary:
     parts += [f"{number(found.same)} changed in the same way"] if found.same else []
     mark: words.Mark | None = "update" if found.rows else "blocked" if blocked else None
     return Summary(f"{words.capital(', '.join(parts))}; {number(found.equal)} equal.", mark)
+
+
+def _counts(found: Differences) -> Mapping[str, int]:
+    """Return the number of rows in each list."""
+    # Only differences with a base have rows that are listed under more than their kind.
+    if found.base:
+        return Counter(row.listed_as for row in found.rows)
+    return {str(kind): number for kind, number in found.counts.items()}
+
+
+def _rows(found: Differences) -> Sequence[RowDifference]:
+    """Return the rows in the order of their lists. Without a base, it is that of their kinds."""
+    if not found.base:
+        return found.rows
+    return sorted(found.rows, key=lambda row: _ORDER.index(row.listed_as))
 
 
 def _facts(found: Differences) -> Iterator[tuple[str, str]]:
@@ -165,15 +192,17 @@ def _blocked(found: Differences) -> Sequence[tuple[str, Blocked]]:
     ]
 
 
-def _record(row: RowDifference) -> Record:
-    is_one_sided = row.kind in ("only-a", "only-b")
+def _record(found: Differences, row: RowDifference) -> Record:
+    listed_as = row.listed_as
+    is_one_sided = listed_as not in ("conflict", "differs", "a", "b")
+    is_new = row.kind == "only-b" or row.missing == "base"
     fields: list[Field] = []
     for n, column in enumerate(UNITS):
         sides = row.values.get(column)
         if sides is not None and not is_one_sided:
             fields.append((n, *values_of(column, *sides)))
         elif sides is not None and column != "name":
-            fields.append((n, value_of(column, sides[row.kind == "only-b"])))
+            fields.append((n, value_of(column, sides[is_new])))
     others = [
         f"{column}: {_describe(sides, is_one_sided=is_one_sided)}"
         for column, sides in row.values.items()
@@ -181,10 +210,12 @@ def _record(row: RowDifference) -> Record:
     ]
     if row.base:
         base = ", ".join(f"{column} {text!r}" for column, text in row.base.items())
-        others.append(f"In the base: {base}.")
+        lacking = {"a": found.a, "b": found.b}.get(row.missing)
+        removed = f"The row was removed in {lacking}. " if lacking else ""
+        others.append(f"{removed}In the base: {base}.")
     where = " / ".join(dict.fromkeys(filter(None, (row.where_a, row.where_b))))
     return Record(
-        _ORDER.index(row.kind),
+        _ORDER.index(listed_as),
         "" if row.pet_id is None else str(row.pet_id),
         record_text(row.name or ("(no name)" if row.pet_id is None else "")),
         record_text(where),
