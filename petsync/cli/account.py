@@ -371,7 +371,10 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
         return 0
     content = _read_content(path)
     settings = _collect_settings(content)
+    is_agreed_to = is_sure or is_confirmed(path, content)
     if context.as_json:
+        if not is_agreed_to:
+            _must_be_interactive(path)
         context.show_json({"file": str(path), "settings": [list(fact) for fact in settings]})
     elif not settings:
         context.say(f"{path} does not decide where secrets and data go.", "bold")
@@ -379,7 +382,7 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
         context.say(f"{path} decides where secrets and data go:", "bold")
         for name, value in settings:
             context.say(f"  {name} = {value}", fold=False)
-    if not (is_sure or is_confirmed(path, content) or _confirm(path)):
+    if not (is_agreed_to or _confirm(path)):
         context.say(f"{path} is not confirmed.", "yellow")
         return 1
     confirm(path, content)
@@ -422,12 +425,17 @@ def _iter_flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str
 
 
 def _confirm(path: Path) -> bool:
+    _must_be_interactive(path)
+    return is_agreed("Is that right?")
+
+
+def _must_be_interactive(path: Path) -> None:
+    """Raise SettingsError if petsync cannot ask."""
     if not is_interactive():
         raise SettingsError(
             "the confirmation needs a terminal",
             hint=f"`petsync trust {quote(path)} --yes` confirms without asking.",
         )
-    return is_agreed("Is that right?")
 
 
 # `petsync whoami`: the account and its permissions.

@@ -497,6 +497,8 @@ def test_trust_shows_what_it_is_about(shell: Shell) -> None:
     ):
         assert text in done.err
     assert "max_update" not in done.err
+    # One document: the error.
+    assert shell("trust", "--json").json["error"]["hint"] in " ".join(done.err.split())
     assert shell("trust", "--json", "--yes").json["file"] == "petsync.toml"
     assert shell("trust").code == 0  # Already confirmed.
     assert "not confirmed any more" in shell("trust", "--withdraw").err
