@@ -289,7 +289,7 @@ def test_narrow_capacity(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", [{"delete_missing": True}, {"match_on": "name"}])
 def test_narrow_refused(store: Store, box: Sandbox, option: dict[str, Any]) -> None:
     """Options that need all pets are refused with scope rows, before a request."""
-    with pytest.raises(SettingsError, match="cannot apply to scope 'rows'"):
+    with pytest.raises(SettingsError, match='cannot apply to scope="rows"'):
         store.plan(renamed(1), scope="rows", **option)
     with pytest.raises(SettingsError, match="it must be 'auto', 'rows' or 'all'"):
         store.plan(renamed(1), scope="few")

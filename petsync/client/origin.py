@@ -47,8 +47,8 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
             f"the address of {host} contains a user or a password",
-            hint="Remove it and provide a token instead, with PETSYNC_TOKEN or "
-            "auth=petsync.auth.bearer(…).",
+            hint="Remove it and provide a token instead: PETSYNC_TOKEN, or --token-file (in Python "
+            "auth=ps.auth.bearer(…)).",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
         # The query and the part before an @ may contain a secret.

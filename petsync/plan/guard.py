@@ -213,8 +213,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         ids = tuple(map(as_int64, given)) if isinstance(given, Iterable) else (None,)
         if None in ids:
             raise SettingsError(
-                f"sentinels={given!r} are not ids of pets, which are 64-bit integers",
-                hint="Give the ids of the pets, such as sentinels=(1, 7).",
+                f"the sentinels {given!r} are not ids of pets, which are 64-bit integers",
+                hint="Give the ids of the pets: --sentinel 7, in Python sentinels=[7].",
             )
         msgspec.structs.force_setattr(self, "sentinels", ids)
 

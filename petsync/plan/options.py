@@ -155,9 +155,14 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(f"scope is {self.scope!r}; it must be 'auto', 'rows' or 'all'")
         needs_all = {"delete_missing": self.delete_missing, "match_on": bool(self.match_on)}
         if self.scope == "rows" and any(needs_all.values()):
-            given = " and ".join(name for name, is_set in needs_all.items() if is_set)
+            options = [
+                f"--{name.replace('_', '-')} (in Python {name})"
+                for name, is_set in needs_all.items()
+                if is_set
+            ]
             raise SettingsError(
-                f"{given} cannot apply to scope 'rows', which reads only the pets that rows name",
+                f'{" and ".join(options)} cannot apply to --scope rows (in Python scope="rows"), '
+                "which reads only the pets that rows name",
                 hint='Leave it out, or read every pet: --scope all, in Python scope="all".',
             )
 

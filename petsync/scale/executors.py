@@ -51,7 +51,8 @@ class LocalProcesses(Executor):
         match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([MG]i?B)", given, re.IGNORECASE)
         if match is None:
             raise SettingsError(
-                f"memory={memory!r} is not a size", hint='Write, for example, "2GiB" or "500MB".'
+                f"--memory {memory} (in Python memory={memory!r}) is not a size",
+                hint="Write, for example, 2GiB or 500MB.",
             )
         self._bytes = float(match[1]) * _UNITS[match[2].upper()]
 
@@ -64,9 +65,9 @@ class LocalProcesses(Executor):
             return min(found, _count_processors())
         room = self._bytes - _PROCESS_BYTES
         raise SettingsError(
-            f"not even one of the {parts:,} parts fits into memory={self._memory!r}",
-            hint=f"Export again with partitions={-int(-_FACTOR * size // room)} (in Python, "
-            "store.export_to), or allow more memory."
+            f"not even one of the {parts:,} parts fits into {self._memory} of memory",
+            hint="Allow more memory, or export to more parts: in Python "
+            f"store.export_to(…, partitions={-int(-_FACTOR * size // room)})."
             if room > 0
             else f"A process needs more than {_PROCESS_BYTES >> 20} MiB.",
         )

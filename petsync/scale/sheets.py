@@ -235,7 +235,7 @@ class SheetFiles(ABC):
         files = [each.absolute() for each in found]
         if options.encoding is not None and kind != "CSV":
             raise SettingsError(
-                f"encoding cannot apply to {path}, which has {kind} files",
+                f"--encoding (in Python encoding) cannot apply to {path}, which has {kind} files",
                 hint="Leave the option out.",
             )
         kinds: Mapping[str, type[SheetFiles]] = {

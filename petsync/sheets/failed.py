@@ -106,11 +106,13 @@ def write_failed_rows(
             hint="Give it a name that ends in .xlsx.",
         )
     if sheet.is_table or is_in_parts(sheet.source):
-        kind = "a DataFrame" if sheet.is_table else "a sheet in several files"
+        kind = "a sheet in several files"
+        cure = "Write the rows into one .csv or .xlsx file, and plan that."
+        if sheet.is_table:
+            kind = sheet.form or "a DataFrame"
         raise SheetError(
             f"{sheet.source}: the failed rows of {kind} cannot be written into a workbook",
-            hint="The report has the outcome of each row. Write the rows into one file "
-            "(ps.write_sheet), and plan that.",
+            hint=f"The report has the outcome of each row. {cure}",
         )
     source = load_unchanged(sheet, _SEE_REPORT)
     check_other_path(path, source)

@@ -414,7 +414,11 @@ class AsyncStore:
         from petsync.scale.parts import PartFolder
         from petsync.store.folders import FolderComparer
 
-        given = [name for name in _OF_FILES if options.get(name)]
+        words = {
+            "tab": "--sheet (in Python tab)",
+            "corrections": "--correct (in Python corrections)",
+        }
+        given = [words[name] for name in _OF_FILES if options.get(name)]
         if given:
             raise SettingsError(
                 f"{' and '.join(given)} cannot apply to {path}, which is compared in parts",

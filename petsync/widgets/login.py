@@ -89,7 +89,7 @@ class ConnectForm(Form):
     title = "Choose the store"
     terms = (
         *Form.terms,
-        (r"provide a token instead, with PETSYNC_TOKEN or auth=\S+", "sign in as the next step."),
+        (r"provide a token instead: PETSYNC_TOKEN, or .*\)\.", "sign in as the next step."),
     )
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:

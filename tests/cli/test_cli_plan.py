@@ -417,8 +417,8 @@ def test_plan_scope_rows(shell: Shell, box: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["plan", "few.csv", "--delete-missing"], "delete_missing cannot apply to scope 'rows'"),
-        (["plan", "few.csv", "--match-on", "name"], "match_on cannot apply to scope 'rows'"),
+        (["plan", "few.csv", "--delete-missing"], "--delete-missing cannot apply to --scope rows"),
+        (["plan", "few.csv", "--match-on", "name"], "--match-on cannot apply to --scope rows"),
         (["rehearse", "few.csv"], "a rehearsal copies every pet"),
     ],
 )

@@ -228,7 +228,7 @@ def test_an_encoding_applies_to_csv_files_only(box: Sandbox, shell: Shell) -> No
     assert "Zoë III" in done.out
     Path("big/1.csv").rename("big/1.jsonl")
     done = shell("plan", "big", "--url", box.url, "--encoding", "cp1252")
-    assert "encoding cannot apply to big, which has JSON Lines files" in done.err
+    assert "--encoding cannot apply to big, which has JSON Lines files" in done.err
 
 
 def test_json_lines_are_compared(box: Sandbox, shell: Shell) -> None:

@@ -112,6 +112,11 @@ _MISTAKES = """
 64 | plan ok.csv {url} --why "O'Maley" | Is it "O'Malley"?
 64 | plan same.csv {url} --why mia | 2 pets are named 'mia': 2, 3. Give the id of one.
 64 | plan folder {url} --why Mia | pets in a folder are found by their id
+64 | plan parts {url} --sheet Pets | --sheet cannot apply to parts, which is compared in parts
+64 | plan parts {url} --correct status:sold=pending | --correct cannot apply to parts
+64 | plan parts {url} --memory 5 | --memory 5 is not a size
+64 | plan ok.csv {url} --scope rows --delete-missing | --delete-missing cannot apply to --scope rows
+64 | plan ok.csv {url} --sentinel 99999999999999999999 | Give the ids of the pets: --sentinel 7.
 64 | plan ok.csv {url} -o file/plan.json | file/plan.json cannot be written
 64 | plan ok.csv {url} -o ok.csv | the file extension must be one of .json
 64 | plan ok.csv {url} --format yaml | 'yaml' is not one of 'text'
@@ -142,6 +147,10 @@ _MISTAKES = """
 64 | serve --port 99999 | 0<=x<=65535
 64 | init file | Directory 'file' is a file
 """
+_PYTHON = re.compile(
+    r"\b(?:ps|petsync\.auth)\.\w|\b(?:store|sheet|plan)\.\w+\(|\b[a-z]+_[a-z]+=|in Python"
+)
+"""What a shell does not understand."""
 _ROWS = [line.split(" | ") for line in _MISTAKES.strip().splitlines()]
 
 
@@ -152,6 +161,8 @@ def folder(shell: Shell, box: Sandbox, tmp_path: Path) -> Path:
         data = content if isinstance(content, bytes) else content.encode()
         (tmp_path / name).write_bytes(data)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "ok.csv").write_text(str(_FILES["ok.csv"]), "utf-8")
     assert shell("plan", "ok.csv", "--url", box.url, "-o", "plan.json").code == 0
     return tmp_path
 
@@ -174,6 +185,7 @@ def test_mistake_is_explained(
     text = " ".join((done.out + done.err).split())
     assert (done.code, part in text) == (int(code), True), text
     assert "Traceback" not in text
+    assert not _PYTHON.search(text)
     command = line.split()[0]
     if command in COMMANDS:
         assert unknown_options(done.err, command) <= {*line.split()}
@@ -191,6 +203,7 @@ def test_hints_name_options_of_the_command(shell: Shell, box: Sandbox, command: 
     for name in [*_FILES, "folder", "missing.csv"]:
         done = shell(command, name, *more.get(command, ["--url", box.url]))
         assert unknown_options(f"{done.err}\n{done.out}", command) == set(), name
+        assert not _PYTHON.search(done.err + done.out), name
 
 
 @pytest.mark.usefixtures("folder")

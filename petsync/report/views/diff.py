@@ -109,7 +109,10 @@ def _blocks(found: Differences, limit: int | None) -> Iterator[Block]:
     yield from _part(title, records, len(blocked), limit)
     yield from _notes(found)
     if more or shown.more:
-        yield Note("To see all of them: `--limit 0`, or `-o diff.html`.", "quiet")
+        yield Note(
+            "To see all of them: `--limit 0`, or `-o diff.html`; in Python found.to_frame().",
+            "quiet",
+        )
 
 
 def _part(
