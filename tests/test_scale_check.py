@@ -45,7 +45,9 @@ def test_one_call_checks_a_file_a_table_and_a_folder(tmp_path: Path) -> None:
         rows.to_csv(tmp_path / name, index=False)
     one = ps.check_sheet(tmp_path / "a.csv")
     assert one.equals(ps.read_sheet(tmp_path / "a.csv").findings)
-    assert ps.check_sheet(rows).equals(ps.read_sheet(rows).findings)
+    sheet = ps.read_sheet(rows)
+    assert ps.check_sheet(rows).equals(sheet.findings)
+    assert ps.check_sheet(sheet).equals(sheet.findings)
     every = ps.check_sheet(tmp_path, statuses=["bad", "sold"])
     assert every.address.str.startswith(("a.csv, line ", "b.csv, line ")).all()
     assert set(every.rule) == {"duplicate-row", "id-not-a-number"}

@@ -1288,7 +1288,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         Raises PlanError for a clash that the plan does not have, and for a value that cannot be
         sent.
         """
-        if not choices:
+        if isinstance(choices, Mapping) and not choices:
             return self
         resolution = resolve_clashes(
             self.changes, self.conflicts, self.raw_notes, choices, self._cell

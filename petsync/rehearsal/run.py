@@ -192,6 +192,10 @@ def specification(faults: str, seed: int | None) -> str:
     """Return the faults with their seed, "" for none. Raises SettingsError if they are invalid."""
     from petsync.sandbox.faults import parse
 
+    if not isinstance(faults, str):
+        raise SettingsError(
+            f"faults is {faults!r}, not a text", hint='For example faults="429=0.05".'
+        )
     if not faults.strip():
         return ""
     text = faults if seed is None else f"{faults},seed={seed}"

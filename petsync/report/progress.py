@@ -20,6 +20,7 @@ from functools import partial
 from html import escape
 from typing import IO, Any, Protocol
 
+from petsync.errors import SettingsError
 from petsync.plan.report import Progress
 from petsync.plan.uploads import UploadProgress
 from petsync.protocol.operations import Traffic
@@ -84,6 +85,8 @@ def run_bar(
     `traffic` returns the current state of the requests, so that a pause is shown immediately.
     Without it, the state in the newest step is shown.
     """
+    if not isinstance(show, bool | None):
+        raise SettingsError(f"progress is {show!r}; it must be True, False or None")
     state = _State(text, unit, total, traffic)
     is_shown = on_step is None if show is None else show
     display = (

@@ -23,7 +23,7 @@ from petsync.scale.parts import PartFolder, PartWriter, read_part
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.scale.sheets import FileRows, OddCells, Rest, SheetFiles, find_exported, read_status
 from petsync.sheets.files import changed_error, no_address
-from petsync.sheets.read import Table, read_file
+from petsync.sheets.read import Table, as_edited, read_file
 from petsync.sheets.validate.own import Observed
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
@@ -43,16 +43,23 @@ _FACTOR = np.uint64(0xD1B54A32D192ED03)
 
 
 @show_keywords(SheetKeywords, ReadOptions)
-def check_sheet(path: str | Path | Table, **options: Unpack[SheetKeywords]) -> Findings:
+def check_sheet(path: str | Path | Table | Sheet, **options: Unpack[SheetKeywords]) -> Findings:
     """Return the findings of a sheet, as `petsync check` lists them: of a file or a table, as
-    `read_sheet` reads it, or of all files of a folder (`"big"`), of a pattern (`"new/*.csv"`) or in
-    a large Parquet file.
+    `read_sheet` reads it, of a Sheet with the changes of its frame, or of all files of a folder
+    (`"big"`), of a pattern (`"new/*.csv"`) or in a large Parquet file.
 
     The files of a folder or a pattern are Parquet, CSV or JSON Lines. They are checked in parts, so
     they need not fit into memory. Raises the errors of `read_sheet`, and SettingsError for options
     and rules that cannot apply to several files.
     """
     reject_unknown(options, "check_sheet", SheetKeywords)
+    if isinstance(path, Sheet):
+        if options:
+            raise SettingsError(
+                f"{' and '.join(options)} cannot apply to a Sheet, which is already read",
+                hint="Leave the option out, or give the path of the file.",
+            )
+        return as_edited(path).findings
     read_options = ReadOptions.of(options)
     if not isinstance(path, str | Path) or not is_in_parts(path):
         return read_file(path, read_options).findings

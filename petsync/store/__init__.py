@@ -209,6 +209,8 @@ def store_of(
             "an exported workbook, a plan and a run remember it. Or try `petsync demo`.",
         )
     try:
+        # A value of another type may have no truth value.
+        checked_base(settings.url, with_secret=False)
         session = _session(settings, auth, profile, retry, sender)
     except SettingsError as error:
         hint = as_written(error.cure, settings.expanded)

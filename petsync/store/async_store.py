@@ -98,7 +98,7 @@ class AsyncStore:
 
         Raises the errors of `snapshot`, and SheetError if the query for a status fails.
         """
-        if index not in (None, "id"):
+        if not (index is None or (isinstance(index, str) and index == "id")):
             raise SettingsError(
                 f"index must be 'id' or None, not {index!r}",
                 hint="Use set_index on the DataFrame.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from typing import Annotated, Any, Self, TypedDict
 
 import msgspec
@@ -116,7 +116,11 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             # A single text is one status, not its letters.
             if isinstance(value := getattr(self, name), str):
                 msgspec.structs.force_setattr(self, name, (value,))
-        if self.rules:
+        if not isinstance(self.tab, str | None):
+            raise SettingsError(
+                f"tab is {self.tab!r}, not the name of a worksheet", hint='For example tab="Pets".'
+            )
+        if not isinstance(self.rules, Sized) or self.rules:
             msgspec.structs.force_setattr(self, "rules", check_rules(self.rules))
 
     @classmethod

@@ -439,7 +439,7 @@ def hide_lines(book: Workbook, name: str, lines: Iterable[str]) -> None:
 
 
 def _checked_name(tab: str) -> str:
-    if not _TAB.fullmatch(tab):
+    if not isinstance(tab, str) or not _TAB.fullmatch(tab):
         raise SheetError(
             f"{tab!r} cannot be the name of a worksheet",
             hint="Use 1 to 31 characters without \\ / * ? : [ ], and no apostrophe at either end. "
