@@ -81,8 +81,8 @@ def diff(
     side cannot be read or has another type.
     """
     reject_unknown(options, "diff", ReadKeywords)
-    names = (*match_on,) if isinstance(match_on, Iterable) else match_on
-    on = PlanOptions(match_on=(match_on,) if isinstance(match_on, str) else names).match_on
+    columns = (*match_on,) if isinstance(match_on, Iterable) else match_on
+    on = PlanOptions(match_on=(match_on,) if isinstance(match_on, str) else columns).match_on
     mapping = dict(options.pop("mapping", None) or {})
     given = ReadOptions.of({**options, "defaults": mapping})
     values = [a, b] if base is None else [a, b, base]
