@@ -213,7 +213,7 @@ def _refuse_exchanged_ids(
         f"{len(mixed):,} rows have the earlier values of other pets, as if the ids had been sorted "
         f"or moved without their rows: {'; '.join(first)}{more}"
     )
-    cure = _FIX_QUERY if context.job.query else _MIXED
+    cure = _FIX_QUERY if context.job.query else _name_sheet(_MIXED, comparison)
     context.ends("refused", problem, f"{_UNCHANGED} {cure}")
 
 
@@ -246,8 +246,17 @@ def _refuse(
         each.limit == "everything" for each in _refusals_to_sheet(comparison)
     ):
         cures = {_undo_of(comparer, comparison): None} | cures
-    hint = " ".join(filter(None, (_UNCHANGED, *cures)))
+    hint = _name_sheet(" ".join(filter(None, (_UNCHANGED, *cures))), comparison)
     context.ends("refused", describe_limits(refusals), hint)
+
+
+def _name_sheet(cure: str, comparison: Comparison) -> str:
+    """Return the advice with the sheet in place of SHEET: only a person's own plan can send what a
+    job never sends.
+    """
+    sheet = comparison.sheet
+    words = [quote(sheet.source), *(["--sheet", quote(sheet.tab)] if sheet.tab else [])]
+    return cure.replace(" SHEET", f" {' '.join(words)}")
 
 
 def _undo_of(comparer: Comparer, comparison: Comparison) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from commands import Shell, shop
 from crash.running import Nursery
@@ -104,6 +106,19 @@ def test_commands_of_a_round_work_in_any_folder(
     assert shell(*shown).code == 0
     assert shell(*undo, "--yes").code == 0
     assert box.pets()[0].name == "Rexi"
+    # The commands of a refusal name the sheet.
+    lost = jobs.with_name("lost.csv")
+    first, second, third, *rest = shop()
+    exchanged = [
+        msgspec.structs.replace(pet, id=number)
+        for pet, number in ((first, 2), (second, 3), (third, 1))
+    ]
+    ps.write_sheet(ps.frame_from_pets([*exchanged, *rest]), lost, base=False)
+    hint, _ = commands_after("lost")
+    plan, apply = re.findall(r"`petsync ([^`]*)`", hint)
+    assert shlex.split(plan)[:2] == ["plan", str(lost)]
+    assert "3 to change" in shell(*shlex.split(plan)).out
+    assert shlex.split(apply)[:2] == ["apply", str(lost)]
 
 
 def test_machines_get_json(shell: Shell, config: Path) -> None:
