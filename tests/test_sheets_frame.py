@@ -555,6 +555,8 @@ def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
         ("name", np.inf, "Write the value as a string."),
         ("status", dt.date(2026, 5, 1), "Write the value as a string."),
         ("category_id", dt.date(2026, 5, 1), "If 46143 is intended, write it as a string."),
+        ("name", "", "Write the value that the pet should have, or leave the value out."),
+        ("id", "", "Write the value that the pet should have, or leave the value out."),
     ],
 )
 def test_the_advice_for_a_value_fits_a_frame(column, value, suggestion):
@@ -562,6 +564,8 @@ def test_the_advice_for_a_value_fits_a_frame(column, value, suggestion):
     frame = pd.DataFrame({"id": [1], "name": ["x"], "status": ["sold"]}, dtype=object)
     (finding,) = sheet_from_frame(frame.assign(**{column: [value]})).problems
     assert finding.suggestion.endswith(suggestion)
+    # A cell is emptied by a marker, a DataFrame by an empty text.
+    assert value != "" or finding.value == ""
 
 
 class Stream:

@@ -266,6 +266,9 @@ class Notes:
         )
         if not self._grid.header_row:
             suggestion = _TYPE_AGAIN.sub(_write_string, suggestion)
+            suggestion = suggestion.replace("eave the cell blank", "eave the value out")
+        # In a DataFrame and in records, an empty text empties a field, and the marker is a text.
+        is_empty = self._grid.labels is not None and note.value == CLEAR
         # Without a header row, its number is also that of a DataFrame's first row.
         is_column = at < 0 and not self._grid.header_row and place
         return Finding(
@@ -274,7 +277,7 @@ class Notes:
             column=column,
             severity=rule.severity,
             rule=rule.code,
-            value=note.value[:_MAX_VALUE_LENGTH],
+            value="" if is_empty else note.value[:_MAX_VALUE_LENGTH],
             problem=note.problem or rule.meaning,
             suggestion=suggestion,
             meant=None if note.meant is None or has_marker(note.meant, marker) else note.meant,
