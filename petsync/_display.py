@@ -11,11 +11,12 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import FrozenInstanceError
 from functools import singledispatch
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 __all__ = [
     "Where",
@@ -24,6 +25,7 @@ __all__ = [
     "as_text",
     "complete_commands",
     "count",
+    "explain_assignment",
     "from_file",
     "quote",
     "type_name",
@@ -91,6 +93,26 @@ def type_name(value: object) -> str:
     """Return the name of the value's type with its article, such as `an int`."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+T = TypeVar("T")
+
+
+def explain_assignment(advice: str) -> Callable[[type[T]], type[T]]:
+    """Return a decorator of a frozen dataclass, which makes any assignment a FrozenInstanceError;
+    for `frame`, it ends with the advice. The error of dataclasses with slots does not name what
+    cannot be assigned.
+    """
+
+    def refuse(_: object, name: str, _value: object) -> NoReturn:
+        hint = f": {advice}" if name == "frame" else ""
+        raise FrozenInstanceError(f"cannot assign to {name!r}{hint}")
+
+    def decorate(kind: type[T]) -> type[T]:
+        type.__setattr__(kind, "__setattr__", refuse)
+        return kind
+
+    return decorate
 
 
 def as_file(plan: object, path: Where) -> Where:

@@ -690,6 +690,17 @@ def test_a_frame_that_the_file_cannot_have_is_refused(
     assert str(export) in caught.value.message
 
 
+def test_a_frame_that_is_assigned_names_the_way_out(store: ps.Store, export: Path) -> None:
+    """An assignment to `frame` is an error that names what to use; so is any other assignment."""
+    for value, way in (
+        (read_sheet(export), r"sheet\.with_frame"),
+        (store.snapshot(), r"store\.plan"),
+    ):
+        for name, advice in {"frame": f": .*{way}", "source": "$", "findings": "$"}.items():
+            with pytest.raises(AttributeError, match=f"cannot assign to '{name}'{advice}"):
+                setattr(value, name, store.pets())
+
+
 def test_a_column_that_the_file_lacks_cannot_be_filled(store: ps.Store, tmp_path: Path) -> None:
     """`sheet.frame` always has the column `action`; a file without it has no cell for a value."""
     path = tmp_path / "pets.csv"

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeVar, overload
 import msgspec
 import pandas as pd
 
-from petsync._display import as_html, as_text
+from petsync._display import as_html, as_text, explain_assignment
 from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.plan.fields import UnreadVocabulary, Usage, Vocabulary, fold_status
@@ -401,6 +401,7 @@ class Coverage(msgspec.Struct, frozen=True):
         )
 
 
+@explain_assignment("change its values, or use the DataFrame itself: store.plan(frame)")
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Snapshot:
     """The store's records at one time."""

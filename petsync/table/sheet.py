@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync._display import as_html, as_text, type_name
+from petsync._display import as_html, as_text, explain_assignment, type_name
 from petsync.errors import SheetError
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base, carry_base
@@ -229,6 +229,7 @@ class Finding:
         return self.rule.startswith(RULE_PREFIX)
 
 
+@explain_assignment("change its values, or use sheet.with_frame(frame)")
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
     """A spreadsheet that was read and validated."""
