@@ -51,9 +51,9 @@ def write_corrected(
     check_other_path(path, source)
     check_suffix(path, source)
     sheet = as_edited(sheet)
-    written = writable_corrections(sheet)
+    written = {(each.row, each.column) for each in writable_corrections(sheet)}
     for each in sheet.corrections:
-        if each not in written:
+        if (each.row, each.column) not in written:
             raise SheetError(
                 f"{sheet.source}: {each.address}: the text of {len(each.after):,} characters is "
                 "too long for a cell",
