@@ -370,6 +370,22 @@ def test_a_text_without_the_letters_of_the_store_replaces_none(tmp_path: Path) -
         assert [(each.pet_id, each.after.name) for each in plan.changes] == [(4, "Who?")]
 
 
+def test_names_that_lose_their_accents_are_noted(tmp_path: Path) -> None:
+    """Several names that only lose their accents are in a note, because a program may have saved
+    the sheet in an encoding without these letters. With a question mark, they are conflicts.
+    """
+    names = ["Żabka", "Čenda", "Łukasz", "Lăbuș", "Rex"]
+    store = [Pet(id=n, name=name, status="sold") for n, name in enumerate(names, 1)]
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Zabka\n2,Cenda\n3,Lukasz\n4,Labu?\n5,Rexo\n", "utf-8")
+    plan = plan_of(store, read_sheet(path))
+    assert [(each.pet_id, each.rule) for each in plan.conflicts] == [(4, "damaged-text")]
+    (note,) = [note for note in plan.notes if "an encoding that lacks these letters" in note]
+    assert all(name in note for name in names[:3])
+    path.write_text("id,name\n1,Zabka\n", "utf-8")
+    assert not [note for note in plan_of(store, read_sheet(path)).notes if "encoding" in note]
+
+
 def test_a_text_read_in_a_wrong_encoding_replaces_no_text_of_the_store(tmp_path: Path) -> None:
     """A name or a category that the store has undamaged is a conflict; other damaged text is named
     in a note. A row whose damaged text is also in the store is in sync.

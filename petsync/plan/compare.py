@@ -40,6 +40,7 @@ from petsync.plan.fields import (
     content,
     find_filled_columns,
     fold_status,
+    has_lost_accents,
     is_as_expected,
     key,
     normalize,
@@ -947,6 +948,22 @@ def describe_strange_letters(
         yield (
             f"{first_items(similar)}. The text has letters of another script: if this is not "
             "intended, type the text again."
+        )
+
+
+def describe_lost_accents(changes: Iterable[Change]) -> Iterator[str]:
+    """Yield a sentence on names that only lose their accents, if there are several."""
+    found = [
+        f"{each.source}: {each.before.name!r} becomes {each.after.name!r}"
+        for each in changes
+        if isinstance(each, Update)
+        and "name" in each.fields
+        and has_lost_accents(each.after.name, each.before.name)
+    ]
+    if len(found) >= _MIN_EXCHANGED:
+        yield (
+            f"{first_items(found)}. A program may have written the sheet in an encoding that lacks "
+            "these letters: if this is not intended, save CSV files as UTF-8."
         )
 
 
@@ -2114,6 +2131,7 @@ def _build_plan(
             *describe_namesakes(decided),
             *([moved.note] if moved.note else describe_exchanged(exchanges, sheet)),
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),
+            *describe_lost_accents(decided),
             *notes_of(conflicts),
             *iter_drift_notes(
                 sheet.store_rules,

@@ -233,20 +233,37 @@ def spelling(text: str) -> str:
 
 def has_lost_letters(text: str | None, original: str | None) -> bool:
     """Return true if the text is the original after a program could not write some of its letters
-    and put a question mark, or U+FFFD, in the place of each: `?enda` for `Čenda`.
+    and put a question mark, or U+FFFD, in the place of each: `?enda` for `Čenda`. Other letters may
+    have lost their accents: `Labu?` for `Lăbuș`.
     """
     found, whole = normalize(text), normalize(original)
     if whole.isascii() or len(found) != len(whole) or not _LOST.search(found):
         return False
-    letters = (
-        re.escape(letter) if letter.isascii() else rf"(?:{re.escape(letter)}|{_LOST.pattern})"
-        for letter in whole
+    return found != whole and all(
+        one == letter
+        or (not letter.isascii() and (_LOST.match(one) or one == _plain_letter(letter)))
+        for one, letter in zip(found, whole, strict=True)
     )
-    return found != whole and re.fullmatch("".join(letters), found) is not None
+
+
+def has_lost_accents(text: str | None, original: str | None) -> bool:
+    """Return true if the text is the original without the accents of its letters: `Zabka` for
+    `Żabka`, as some programs write it in an encoding that lacks a letter.
+    """
+    found, whole = normalize(text), normalize(original)
+    return found != whole and found == "".join(map(_plain_letter, whole))
+
+
+def _plain_letter(letter: str) -> str:
+    """Return the letter without its accents, itself if it has none."""
+    plain = unicodedata.normalize("NFKD", letter)[0]
+    return plain if plain.isascii() and plain.isalpha() else _STROKES.get(letter, letter)
 
 
 _LOST = re.compile("[?\ufffd]")
 """What programs write for a letter that their encoding lacks."""
+_STROKES = dict(zip("ŁłĐđĦħŦŧ", "LlDdHhTt", strict=True))
+"""The letters with a stroke, which Unicode does not decompose, and those without it."""
 
 
 def known_id(number: int | None) -> int | None:
