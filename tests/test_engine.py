@@ -627,6 +627,34 @@ def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) ->
     assert outcomes(carry_out(more, target, tmp_path / "there")) == ["applied"]
 
 
+def test_an_add_with_the_name_of_a_pet_that_came_since_the_plan_is_not_sent(
+    tmp_path: Path,
+) -> None:
+    """A pet of another client, or one that somebody renamed, with an add's name is a conflict of
+    this add. A pet of another row is none, and a resume does not count the pets of its own run.
+    """
+    old, litter = Pet(id=3, name="Luna", status="sold"), {"name": "Luna"}
+    rows = [{**litter, "status": status} for status in ("available", "pending")]
+    sheet = sheet_saying(*rows, {"id": 2, "name": "Ada"}, {"name": "Ada", "status": "sold"})
+    for case, changes, wanted in (
+        ("as planned", [], ["applied"] * 4),
+        ("came", [Pet(id=9, name=" Luna", status="sold")], ["conflict"] * 2 + ["applied"] * 2),
+        ("renamed", [Pet(id=1, name="Luna")], ["conflict"] * 2 + ["applied"] * 2),
+        (
+            "own row",
+            [msgspec.structs.replace(PETS[1], name="Ada")],
+            ["applied"] * 3 + ["unchanged"],
+        ),
+    ):
+        plan = plan_of([*PETS, old], sheet)
+        target = MemoryTarget([*PETS, old, *changes])
+        report = interrupted_after(1, plan, target, tmp_path / case)
+        report = resumed(plan, target, tmp_path / case)
+        assert outcomes(report) == wanted, case
+        names = [result.cause for result in report.results if result.outcome == "conflict"]
+        assert set(names) <= {"came-meanwhile"}
+
+
 def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_reported(tmp_path: Path) -> None:
     """An id that the service assigned in place of the sheet's is reported, so that the next plan
     does not add the pet again.

@@ -60,7 +60,7 @@ class Desk:
 
     def csv(self, *rows: Row) -> None:
         """Write the sheet."""
-        columns = ["id", "name", "status", "category", "tags", "action"]
+        columns = ["id", "name", "status", "category", "tags", "photo_urls", "action"]
         pd.DataFrame(rows, columns=columns, dtype=object).to_csv(self.path, index=False)
 
     def export(self) -> None:
@@ -1321,6 +1321,46 @@ def test_a_resume_sends_no_row_that_a_copy_s_run_came_to(
         other.apply(other.plan(desk.path), progress=False)
     desk.store.resume(progress=False)
     assert len(desk.box.pets()) == len(SHOP) + 4
+
+
+@pytest.mark.parametrize("how", ["resume", "plan.json", "plan.parquet"])
+@pytest.mark.parametrize(
+    "edit", [{}, {"status": "sold"}, {"tags": "calm"}, {"photo_urls": "http://p/2.jpg"}]
+)
+def test_an_edited_copy_of_a_list_adds_no_pet_twice(
+    desk: Desk, tmp_path: Path, edit: Row, how: str
+) -> None:
+    """A plan or a resume does not send an add if a pet with its name has come since the plan, as
+    from an edited copy of the list. Namesakes that the plan knew, and the action `add-another`, do
+    not count.
+    """
+    luna = Pet(id=7, name="Luna", status="pending")
+    come_since(desk, luna)
+    rex, tom = {**REX, "photo_urls": "http://p/1.jpg"}, {**LUNA, "name": "Tom"}
+    desk.csv(rex, LUNA, {**tom, "action": "add-another"})
+    path = tmp_path / (how if how != "resume" else "plan.json")
+    desk.plan().save(path)
+    if how == "resume":
+        desk.box.break_with("503=1,only=addPet")
+        failed = desk.store.apply(Plan.load(path), progress=False)
+        assert failed.counts["failed"] == 3
+        desk.box.break_with(None)
+    first = desk.store.runs()["id"].iloc[0] if how == "resume" else ""
+    desk.path = tmp_path / "copy.csv"
+    desk.csv({**rex, **edit}, {**tom, "status": "pending"})
+    assert desk.apply().counts["applied"] == 2
+    if first:
+        report = desk.store.resume(first, progress=False)
+    else:
+        report = desk.store.apply(Plan.load(path), progress=False)
+    unedited = "applied" if first else "unchanged"  # The failed add may have added the pet.
+    outcomes = ["conflict" if edit else unedited, "applied", "applied"]
+    assert [each.outcome for each in report.results] == outcomes
+    assert desk.names().count("Rex") == 1
+    assert desk.names().count("Luna") == desk.names().count("Tom") == 2
+    if edit:
+        assert report.results[0].cause == "came-meanwhile"
+        assert f"pet {desk.pet('Rex').id} with this name has come" in report.results[0].message
 
 
 @pytest.mark.parametrize("is_late", [False, True])

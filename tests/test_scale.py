@@ -723,6 +723,7 @@ def test_the_number_of_parts_changes_nothing(
     }
     assert len(files) == 1
     assert plans[0].changes
+    assert plans[0].namesakes == whole.namesakes
     if plans[0].shifted == whole.shifted:
         assert contents(plans[0]) == contents(whole)
     else:  # A column with few different values: see the limits in docs/scale.md.

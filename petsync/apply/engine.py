@@ -160,6 +160,20 @@ def find_unexpected_pets(changes: Sequence[Change], pets: Iterable[Pet]) -> dict
     return matches
 
 
+def find_namesakes(
+    names: Mapping[int, str], pets: Iterable[Pet], known: Container[int | None]
+) -> dict[int, int]:
+    """Return the adds whose name a pet has that is not `known`, with the id of the first such pet,
+    by the add's number. `names` are the normalized names of the adds.
+    """
+    wanted, ids = {*names.values()}, dict[str, int]()
+    for pet in pets:
+        name = normalize(pet.name)
+        if name in wanted and pet.id is not None and pet.id not in known:
+            ids.setdefault(name, pet.id)
+    return {number: ids[name] for number, name in names.items() if name in ids}
+
+
 def _find_unassigned(changes: Sequence[Change]) -> dict[int, Add]:
     numbered = enumerate(changes)
     return {n: c for n, c in numbered if isinstance(c, Add) and is_unassigned(c)}
@@ -1364,6 +1378,10 @@ _NOT_SENT = "not started, because the service is not available"
 _UNEXPECTED = (
     "the store has more pets with these values than when the plan was made; plan again to check"
 )
+_NAMESAKE = (
+    "pet {} with this name has come to the store since the plan was made: plan again, with "
+    "`add-another` in the row's action column if the row is another pet"
+)
 _ALREADY_THERE = "the store already has a pet with these values: {}"
 
 
@@ -1423,6 +1441,7 @@ class _Engine:
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self._changes, self._tally = plan.changes, Tally.of(plan.changes)
+        self._namesakes, self._slots = plan.namesakes or (), plan.slots
         self._named_ids = {each.pet_id: each.source for each in plan.vacant}
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
@@ -1655,10 +1674,12 @@ class _Engine:
         pets = await self._read_all_pets()
         self._claims.initial_pets = {pet.id: pet for pet in pets if pet.id is not None}
         self._claims.check_room(self._claims.initial_pets.get(MAX_ID) or await self._read_highest())
-        if self._recorder.get_known_ids() is None:
+        known = self._recorder.get_known_ids()
+        if known is None:
             for number, pet_id in find_unexpected_pets(self._changes, pets).items():
                 if number not in self._results:
                     self._skip_add(number, pet_id)
+            self._hold_namesakes(pets, self._namesakes)
             await self._stopper.wait_for(self._recorder.record_known_ids(self._claims.initial_pets))
             return
         for number in await self._prove_ids(pets):
@@ -1672,6 +1693,29 @@ class _Engine:
                 self._confirm_one(self._retryable[number], pet_id)
             else:
                 self._skip_add(number, pet_id)
+        self._hold_namesakes(pets, known)
+
+    def _hold_namesakes(self, pets: Iterable[Pet], known: Iterable[int]) -> None:
+        """Record a conflict for each add without an id whose name a new pet has: the pet may be the
+        row's, added from an edited copy of the sheet. Pets of other changes, and those that this
+        run has added, are not new.
+        """
+        names, old = dict[int, str](), {None, *known, *self._results.assigned_ids}
+        for number, change in enumerate(self._changes):
+            old.add(change.pet_id)
+            if number in self._results or not isinstance(change, Add) or change.pet_id is not None:
+                continue
+            if not self._is_another(change):
+                names[number] = normalize(change.after.name)
+        for number, pet_id in find_namesakes(names, pets, old).items():
+            why = _NAMESAKE.format(pet_id)
+            change = self._changes[number]
+            self._record(result_of(number, change, "conflict", "came-meanwhile", why))
+
+    def _is_another(self, add: Add) -> bool:
+        """Return true if the action of the add's row is `add-another`."""
+        slot = None if add.row is None else self._slots.get(add.row)
+        return slot is not None and slot.action == "add-another"
 
     async def _read_highest(self) -> Pet | None:
         """Return the pet with the highest possible id, None if there is none. It is read by its id,

@@ -772,6 +772,24 @@ def _note_namesakes(changes: list[Change], pets: pd.DataFrame, sheet: Sheet) -> 
     ]
 
 
+def _find_namesakes(changes: Iterable[Change], compared: SheetComparison) -> list[int]:
+    """Return the sorted ids of all known pets with the name of an add without an id."""
+    names = {
+        normalize(each.after.name)
+        for each in changes
+        if isinstance(each, Add) and each.pet_id is None
+    }
+    if not names:
+        return []
+    pets = compared.snapshot.words
+    found = {
+        pet.id
+        for pet in compared.found.values()
+        if isinstance(pet, Pet) and pet.id is not None and normalize(pet.name) in names
+    }
+    return sorted(found.union(ids_of(select(pets, names_among(pets["name"], names)))))
+
+
 def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
     """Yield a sentence on the adds with the name of a pet that is in no row."""
     pairs = [
@@ -2148,6 +2166,7 @@ def _build_plan(
         shifted=tuple(moved),
         warnings=(*_iter_header_warnings(sheet),) or msgspec.UNSET,
         source_rows=_select_source_rows(sheet, decided, decisions.remarks.recognised),
+        namesakes=(*_find_namesakes(decided, compared),) or msgspec.UNSET,
     )
     return plan.with_verdict(), missing_pets
 

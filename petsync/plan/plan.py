@@ -1087,6 +1087,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Where the rows of a workbook of failed rows are from, by row number; unset for any other
     sheet.
     """
+    namesakes: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The ids of the store's pets with the name of an add without an id, unset if there are none.
+    Any other pet with such a name has come since.
+    """
 
     def __post_init__(self) -> None:
         if isinstance(self.changes, list):  # msgspec decodes a sequence as a list.

@@ -267,8 +267,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "came-meanwhile": CauseText(
         "added to the store since the plan",
-        "Since the plan was made, a pet with this id, or another one with exactly these values, "
-        "was added to the store.",
+        "Since the plan was made, a pet with this id, or one with the name or exactly the values "
+        "of a row without an id, was added to the store.",
         "Plan again: the row is then compared with that pet.",
     ),
     "superseded": CauseText(
