@@ -110,6 +110,22 @@ MAX_WHOLE = 1 << 26
 """The size in bytes up to which a Parquet file is read as a whole."""
 
 
+def is_folder(path: Path) -> bool:
+    """Return true for a folder. A path that the system refuses, such as a name that is too long, is
+    none: reading it raises the error.
+    """
+    with suppress(OSError):
+        return path.is_dir()
+    return False
+
+
+def is_file(path: Path) -> bool:
+    """Return true for a regular file, and false for a path that the system refuses."""
+    with suppress(OSError):
+        return path.is_file()
+    return False
+
+
 def is_in_parts(path: str | Path) -> bool:
     """Return true for a folder, a pattern of files, a Parquet file of more than MAX_WHOLE bytes,
     and an address.
@@ -117,11 +133,11 @@ def is_in_parts(path: str | Path) -> bool:
     if is_address(path):
         return True
     path = Path(path)
-    if path.is_dir():
+    if is_folder(path):
         return True
-    if path.suffix.casefold() == ".parquet" and path.is_file():
+    if path.suffix.casefold() == ".parquet" and is_file(path):
         return path.stat().st_size > MAX_WHOLE
-    return has_wildcards(path) and not path.exists()
+    return has_wildcards(path) and not lexists(path)
 
 
 def has_wildcards(path: str | Path) -> bool:

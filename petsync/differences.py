@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from petsync._display import count, quote, type_name
-from petsync._files import is_address, is_in_parts
+from petsync._files import is_address, is_file, is_in_parts
 from petsync._options import reject_unknown, show_keywords
 from petsync._sync import no_collection
 from petsync.apply.planfile import is_plan_file, load_plan
@@ -188,7 +188,7 @@ def _read_own_lines(
 
 
 def _is_large(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size >= _LARGE
+    return is_file(path) and path.stat().st_size >= _LARGE
 
 
 def _renumber(sheet: Sheet, own: OwnLines) -> Sheet:

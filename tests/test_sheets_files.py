@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from specimens import unzipped, zipped
 from times import times
 
+import petsync as ps
 from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.models import Pet
@@ -578,11 +579,13 @@ def test_limits_hold_together():
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x" * 300 + ".xlsx", "a\0b.csv"])
 def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
-    """A name that no file can have is refused by the writer and by the reader."""
+    """A name that no file can have is refused by the writer and by all readers."""
     with pytest.raises(SheetError, match="cannot be written"):
         write_sheet(frame_from_pets([Pet(id=7, name="Rex")]), tmp_path / name)
-    with pytest.raises(SheetError):
-        read_sheet(tmp_path / name)
+    with ps.connect("http://127.0.0.1:1/v2", state=tmp_path / "state") as store:
+        for read in (read_sheet, ps.check_sheet, store.read, store.plan, lambda a: ps.diff(a, a)):
+            with pytest.raises(SheetError, match="cannot be read"):
+                read(tmp_path / name)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])

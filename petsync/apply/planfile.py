@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import msgspec
 
 from petsync._display import type_name
-from petsync._files import landing, write_atomically
+from petsync._files import is_file, landing, write_atomically
 from petsync.errors import PlanError
 from petsync.plan.arguments import checked_plan
 from petsync.plan.change import Blocked, Change, Conflict, LongChanges
@@ -126,7 +126,7 @@ def is_plan_file(path: str | Path) -> bool:
     source = Path(path)
     if source.suffix.casefold() == ".json":
         return not _is_list(source)
-    if source.suffix.casefold() != _PARQUET or not source.is_file():
+    if source.suffix.casefold() != _PARQUET or not is_file(source):
         return False
     try:
         return PLAN_KEY in (_open(source).schema_arrow.metadata or {})

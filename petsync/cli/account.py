@@ -17,6 +17,7 @@ import click
 
 from petsync._display import quote
 from petsync._extras import needs_extra
+from petsync._files import is_folder
 from petsync.cli.context import (
     Context,
     ask_secret,
@@ -362,7 +363,7 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
 
     Exit codes: 0 if it is confirmed (with --withdraw: no longer confirmed), 1 if it is not.
     """
-    path = file / _NAME if file.is_dir() else file
+    path = file / _NAME if is_folder(file) else file
     if is_withdrawn:
         was_confirmed = withdraw(path)
         context.say(
@@ -400,7 +401,7 @@ def _read_content(path: Path) -> Mapping[str, Any]:
         raise SettingsError(f"there is no {path}", hint="There is nothing to confirm.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(
-            f"{path} cannot be read: {error}",
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}",
             hint=f"`petsync config check {quote(path)}` shows more.",
         ) from None
 

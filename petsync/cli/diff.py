@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import click
 
 import petsync as ps
-from petsync._files import write_atomically
+from petsync._files import is_file, write_atomically
 from petsync.cli.context import Context, SheetPath, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
 from petsync.cli.options import file_option, limit_option, sheet_options
@@ -127,7 +127,7 @@ def command(
 
 
 def _is_text_file(side: Path | str | None) -> TypeGuard[Path]:
-    return isinstance(side, Path) and side.suffix.casefold() in TEXT_SUFFIXES and side.is_file()
+    return isinstance(side, Path) and side.suffix.casefold() in TEXT_SUFFIXES and is_file(side)
 
 
 def _choose_format(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, get_args, get_
 
 import click
 
-from petsync._files import has_wildcards, is_in_parts, write_atomically
+from petsync._files import has_wildcards, is_folder, is_in_parts, write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
 from petsync.errors import GuardError, PlanError, SheetError
@@ -789,7 +789,7 @@ def find_url_of(path: Path | str) -> tuple[str, str]:
         from petsync.apply.planfile import read_store
 
         return read_store(path), str(path)
-    if path.is_dir():
+    if is_folder(path):
         from petsync.scale.parts import BASE_FOLDER, PartFolder
 
         folder = path / BASE_FOLDER

@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from petsync._display import quote
-from petsync._files import is_in_parts
+from petsync._files import is_file, is_in_parts
 from petsync._options import iter_keywords
 from petsync.cli import context as progress
 from petsync.cli import signals
@@ -94,7 +94,7 @@ _HEAD = 300
 
 def is_sheet_plan(path: Path) -> bool:
     """Return true if the file is a sheet plan."""
-    if not path.is_file():
+    if not is_file(path):
         return False
     try:
         with path.open("rb") as file:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from petsync._extras import needs_extra
+from petsync._files import is_file, is_folder
 from petsync.apply.options import UploadKeywords
 from petsync.cli.context import (
     Context,
@@ -164,9 +165,9 @@ def _check(
     """
     if isinstance(source, str):
         raise click.UsageError(f"{source} is an address: name a folder or a sheet on this machine.")
-    if column is not None and source.is_dir():
+    if column is not None and is_folder(source):
         raise click.UsageError(f"{source} is a folder; --column is for a SHEET.")
-    if column is None and source.is_file():
+    if column is None and is_file(source):
         raise click.UsageError(
             f"{source} is a file: name its column with the file names, with --column."
         )

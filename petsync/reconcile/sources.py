@@ -159,7 +159,7 @@ class Source:
                 encoding=self.job.encoding and sheets.encoding_of(self.path, self.job.encoding),
             )
         except SheetError as error:
-            if self.path.exists():
+            if not _is_missing(self.path):
                 raise
             path = quote(str(self.path))
             cure = f"To create the sheet from the store's pets: `petsync export {path}`."
@@ -424,6 +424,14 @@ def _with_errors(sheet: Sheet, found: Mapping[int, Finding]) -> Sheet:
         blocked_pets=pets,
         unidentified=tuple(sorted({*sheet.unidentified, *rows} - pets.keys())),
     )
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 def _files(job: Job, folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from petsync._display import quote
-from petsync._files import PACKED, READABLE, ending_of, has_wildcards, is_address
+from petsync._files import PACKED, READABLE, ending_of, has_wildcards, is_address, is_folder
 from petsync.errors import SheetError
 from petsync.settings import checked_address, checked_encoding
 
@@ -567,8 +567,9 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
     except SheetError:
         raise
     except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
         raise SheetError(
-            f"{path}: the file cannot be read: {error}",
+            f"{path}: the file cannot be read: {reason or error}",
             hint="Check the path and the disk, and try again.",
         ) from None
 
@@ -639,7 +640,7 @@ def changed_error(path: str | Path) -> SheetError:
 
 def _describe_folder(folder: Path) -> str:
     """Return a hint that lists the sheets in a folder."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         return f"There is no folder {folder} either: check the path."
     try:
         names = sorted(each.name for each in folder.iterdir() if ending_of(each) in READABLE)

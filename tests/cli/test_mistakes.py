@@ -83,6 +83,17 @@ _MISTAKES = """
 0 | login --url {root} | /v2 (/v2 was missing)
 1 | plan missing.csv {url} | missing.csv: there is no such file
 1 | check missing.csv | missing.csv: there is no such file
+1 | plan {long} {url} | cannot be read: File name too long
+1 | check {long} | cannot be read: File name too long
+1 | apply {long} {url} | cannot be read: File name too long
+1 | rehearse {long} {url} | cannot be read: File name too long
+1 | diff ok.csv {long} | cannot be read: File name too long
+1 | diff plan.json {long}.parquet | cannot be read: File name too long
+1 | upload {long}d {url} | cannot be read: File name too long
+1 | upload {long} --column name {url} | cannot be read: File name too long
+64 | reconcile {long} | cannot be read: File name too long
+64 | config check {long} | cannot be read: File name too long
+64 | trust {long} | cannot be read: File name too long
 1 | plan folder {url} | Name a folder with such files
 1 | plan latin.csv {url} | --encoding cp1252
 1 | plan utf16.csv {url} | --encoding utf-16
@@ -180,6 +191,7 @@ def test_mistake_is_explained(
         "tls": box.url.replace("http://", "https://"),
         "guarded": guarded.url,
         "other": guarded.url,
+        "long": f"{'a' * 300}.xlsx",
     }
     done = shell(*shlex.split(line.format_map(places)))
     text = " ".join((done.out + done.err).split())
