@@ -510,6 +510,10 @@ class TestSelect:
         assert part.after == replace(REX, status="sold")
         assert PLAN.select(query="name.str.contains('New')").changes == PLAN.adds
         assert PLAN.select(query="id.isna()").changes == PLAN.adds
+        for query in ("name.str.lower().str.startswith('new')", "not id.notna()", "~(id.notna())"):
+            assert PLAN.select(query=query).changes == PLAN.adds, query
+        few = PLAN.select(query="(id in [1, 2]) & column.isin(['name']) | kind == 'nothing'")
+        assert few.changes == PLAN.select(ids=[1, 2], fields="name").changes
         assert PLAN.select(query="kind == 'nothing'").changes == ()
 
     def test_all_that_is_asked_must_hold(self) -> None:
@@ -523,13 +527,27 @@ class TestSelect:
     @pytest.mark.parametrize(
         "query",
         ["", " ", "nonsense", "id ==", "id + 1", "name", "1", "True", "price > 3", "@os", "x = 1",
-         "kind = 'add'", "id > 'a'", "import os", "'", "kind == 'add'\nkind == 'update'"],
+         "kind = 'add'", "id > 'a'", "import os", "'", "kind == 'add'\nkind == 'update'", 3],
     )  # fmt: skip
     def test_a_query_that_cannot_be_answered(self, query: str) -> None:
         """An invalid query raises a PlanError whose hint names the columns."""
         with pytest.raises(PlanError) as caught:
             PLAN.select(query=query)
         assert "column" in caught.value.hint
+
+    @pytest.mark.parametrize(
+        "query",
+        ["@pd.io.common.os.getpid() > 0 or id > 0", "kind == kind or @pd.DataFrame", "place >= 0",
+         "index >= 0", "id > 0 and name.to_csv('{}') != 1", "name.to_pickle('{}') or id > 0",
+         "kind.apply('to_csv', path_or_buf='{}') != 1 or id > 0", "abs(id) > 0", "id.values > 0",
+         "`id` > 0", "name == name.str._orig", "name == f'{{id}}'", "(lambda: id)() > 0",
+         "[each for each in id] == 1", "name[0] == name", "2 ** 2 ** id > 0"],
+    )  # fmt: skip
+    def test_a_query_reaches_nothing_but_the_columns(self, query: str, tmp_path: Path) -> None:
+        """A query neither reads names of petsync nor calls a function that has an effect."""
+        with pytest.raises(PlanError, match="cannot be evaluated"):
+            PLAN.select(query=query.format(tmp_path / "written"))
+        assert not [*tmp_path.iterdir()]
 
     @pytest.mark.parametrize(
         "wrong",

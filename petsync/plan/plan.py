@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -604,6 +605,19 @@ def _is_behind(change: Change, update: Update) -> bool:
 _NAMES = ["source", "kind", "id", "name", "column", "before", "after"]
 _KINDS = ("add", "update", "delete")
 _CATEGORY: frozenset[Column] = frozenset({"category", "category_id"})
+_CALLS = (
+    *("isna", "notna", "isin", "between"),
+    *("str.contains", "str.startswith", "str.endswith", "str.match", "str.fullmatch"),
+    *("str.lower", "str.upper", "str.strip", "str.len"),
+)
+"""The methods of columns that a query may call."""
+_METHODS = frozenset(part for call in _CALLS for part in call.split("."))
+_NODES = (
+    *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.expr_context, ast.keyword),
+    *(ast.BoolOp, ast.boolop, ast.Compare, ast.cmpop),
+    *(ast.UnaryOp, ast.Not, ast.Invert, ast.USub, ast.BinOp, ast.BitAnd, ast.BitOr),
+)
+"""The syntax of a query beside names and calls."""
 
 
 Address = Callable[[Change, Column], str]
@@ -720,17 +734,46 @@ def _query_columns(
         n for n, change in enumerate(changes) for _ in _selectable_rows(change, address)
     ]
     try:
-        selected = frame.query(query, engine="python")
+        text = _check_query(query)
+        selected = frame.query(text, engine="python", local_dict={}, global_dict={})
         pairs = list(zip(selected["place"].tolist(), selected["column"].tolist(), strict=True))
     except Exception as error:  # noqa: BLE001 - the expression can raise any exception
         raise PlanError(
             f"the query {query!r} cannot be evaluated: {error}",
-            hint=f"Available names: {', '.join(_NAMES)}. Example: \"kind == 'update'\".",
+            hint=f"Available names: {', '.join(_NAMES)}. Available methods: {', '.join(_CALLS)}. "
+            "Example: \"kind == 'update'\".",
         ) from None
     picked: dict[int, frozenset[str]] = {}
     for place, column in pairs:
         picked[place] = picked.get(place, frozenset()) | {column}
     return picked
+
+
+def _check_query(query: str) -> str:
+    """Return the query in Python's own spelling. Raises ValueError if it uses anything but the
+    columns, constants, comparisons and `_CALLS`: pandas would also read the variables of this
+    module, and call functions that write files.
+    """
+    if not isinstance(query, str):
+        raise ValueError("it is not a text")
+    try:
+        tree = ast.parse(query.strip(), mode="eval")
+    except SyntaxError as error:
+        no_variables = "; a query reads no variables (@)" if "@" in query else ""
+        raise ValueError(f"{error.msg}{no_variables}") from None
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(name):
+                is_known = name in _NAMES
+            case ast.Attribute(attr=name):
+                is_known = name in _METHODS
+            case ast.Call(func=function):
+                is_known = isinstance(function, ast.Attribute)
+            case _:
+                is_known = isinstance(node, _NODES)
+        if not is_known:
+            raise ValueError(f"it uses `{ast.unparse(node)}`")
+    return ast.unparse(tree)
 
 
 def _ids(ids: Iterable[int] | int) -> list[int]:
@@ -1250,10 +1293,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Plan:
         """Return a plan with a part of the changes: those that match all given criteria.
 
-        The criteria are pets' ids, kinds (add, update, delete), columns, a pandas query on the rows
-        of `to_frame()`, and positions in `changes`. With `fields`, or a query on updates, an update
-        keeps only the selected fields; a category's name and id stay together. An add or a delete
-        is kept whole or left out, and `fields` leaves it out.
+        The criteria are pets' ids, kinds (add, update, delete), columns, a query on the rows of
+        `to_frame()`, and positions in `changes`. A query compares the frame's columns with
+        constants, in the syntax of pandas. With `fields`, or a query on updates, an update keeps
+        only the selected fields; a category's name and id stay together. An add or a delete is kept
+        whole or left out, and `fields` leaves it out.
 
         Conflicts and blocked rows stay. If the sheet's winning value is left out, the store wins.
         The guard judges the new plan, which has a new fingerprint. Raises PlanError for an invalid
