@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 import pandas as pd
 
-from petsync._display import type_name
 from petsync._extras import needs_extra
 from petsync._files import is_in_parts
 from petsync._options import reject_unknown, show_keywords
@@ -35,7 +34,7 @@ from petsync.plan.report import Progress, Report
 from petsync.profile import ServiceProfile
 from petsync.settings import Settings
 from petsync.sheets.read import sheet_of
-from petsync.store import Store
+from petsync.store import Store, checked_store
 from petsync.store.async_store import AsyncStore
 from petsync.table.arrow import ArrowStream
 from petsync.table.frame import frame_from_pets, pets_from_frame, unique_texts
@@ -385,12 +384,7 @@ def rehearse(
     the rehearsal was stopped.
     """
     reject_unknown(options, "rehearse", PlanKeywords)
-    given_store: object = store
-    if not isinstance(given_store, Store):
-        raise SettingsError(
-            f"{type_name(given_store)} is not a Store",
-            hint="Give the store first: ps.rehearse(store, plan).",
-        )
+    store = checked_store(store, "ps.rehearse(store, plan)")
     ApplyOptions(concurrency=concurrency)
     broken = specification(faults, seed)
     path = None if keep is None else must_be_new(Path(keep))

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from petsync._display import type_name
 from petsync._extras import needs_extra
 from petsync._sync import LoopThread, delegate, make_synchronous
 from petsync.client import auth as auths
@@ -41,6 +42,7 @@ __all__ = [
     "AsyncStore",
     "PendingSignIn",
     "Store",
+    "checked_store",
     "connect",
     "credentials_from_environment",
     "demo",
@@ -136,6 +138,15 @@ def _close_loop(loop: LoopThread, owned: ExitStack) -> None:
 
 
 # Composition root: `connect(...)` returns a `Store`; its `aio` is the asynchronous store.
+
+
+def checked_store(store: object, call: str) -> Store:
+    """Return the Store. Raises SettingsError for another value; `call` is the example in it."""
+    if not isinstance(store, Store):
+        raise SettingsError(
+            f"{type_name(store)} is not a Store", hint=f"Give the store first: {call}."
+        )
+    return store
 
 
 def connect(

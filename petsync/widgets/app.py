@@ -15,7 +15,7 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.report import html
 from petsync.report.document import Document, Note, Snippets
-from petsync.store import Store, connect
+from petsync.store import Store, checked_store, connect
 from petsync.widgets.app_config import take_given
 from petsync.widgets.browse import BrowseForm, browse
 from petsync.widgets.components import Heading, Steps, button, show
@@ -55,7 +55,9 @@ def app(store: Store | None = None) -> AppForm:
     images and the catalogue. Without `store`, the page uses the store that PETSYNC_URL or
     petsync.toml names; if none is named, the user chooses a store on the page.
     """
-    return connect_app({}) if store is None else AppForm(store)
+    if store is None:
+        return connect_app({})
+    return AppForm(checked_store(store, "ps.widgets.app(store)"))
 
 
 def connect_app(options: Mapping[str, Any]) -> AppForm:

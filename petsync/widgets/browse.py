@@ -24,7 +24,7 @@ from petsync.report.document import Column, Document, Note, Snippets, error_aler
 from petsync.report.views.images import format_pet
 from petsync.report.views.sheet import snapshot_view
 from petsync.report.words import capital, shorten
-from petsync.store import Store
+from petsync.store import Store, checked_store
 from petsync.table.cells import format_photo_urls, format_tags, make_visible
 from petsync.table.frame import pets_at, plain_values
 from petsync.widgets import form as forms
@@ -559,7 +559,7 @@ def browse(store: Store) -> BrowseForm:
     `plan = store.edit(7, status="sold")`, which shows what would change, and then
     `store.apply(plan)`.
     """
-    return BrowseForm(store)
+    return BrowseForm(checked_store(store, "ps.widgets.browse(store)"))
 
 
 class BrowseForm(Form):

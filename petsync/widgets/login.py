@@ -21,7 +21,7 @@ from petsync.report import html
 from petsync.report.document import Alert, Document, Note, Snippets, error_alert
 from petsync.report.views.account import account_view
 from petsync.settings import Secret
-from petsync.store import Store, connect, demo
+from petsync.store import Store, checked_store, connect, demo
 from petsync.widgets.components import Fold, Link, SecretField, button, show, tick
 from petsync.widgets.form import Form, is_live, on_enter
 
@@ -804,4 +804,4 @@ def login(store: Store) -> LoginForm:
     """Return a form to sign in to the store's service and to sign out. `store.who()`,
     `store.sign_in(…)`, `store.begin_sign_in(…)` and `store.sign_out()` do the same.
     """
-    return LoginForm(store)
+    return LoginForm(checked_store(store, "ps.widgets.login(store)"))

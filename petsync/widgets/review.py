@@ -24,7 +24,8 @@ from petsync.report.document import Document, Summary
 from petsync.report.meter import Meter as Reading
 from petsync.report.views.plan import plan_view
 from petsync.report.views.run import report_view
-from petsync.store import Store
+from petsync.sheets.results import as_sheet
+from petsync.store import Store, checked_store
 from petsync.store.runs import History, IntoSheet, OutputRequest
 from petsync.table.sheet import Finding, Sheet
 from petsync.widgets import review_view
@@ -592,4 +593,7 @@ def review(
     uploaded copy, into which nothing is written. `findings` are the sheet's; a warning is
     shown next to its cell's change.
     """
-    return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet, findings=findings)
+    plan = arguments.checked_plan(plan)
+    store = checked_store(store, "ps.widgets.review(plan, store)")
+    given = None if sheet is None else as_sheet(sheet)
+    return ReviewForm(plan, store, sheet=given, findings=findings)

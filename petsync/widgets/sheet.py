@@ -35,7 +35,8 @@ from petsync.sheets import (
     write_corrected,
     write_sheet,
 )
-from petsync.store import Store
+from petsync.sheets.results import as_path
+from petsync.store import Store, checked_store
 from petsync.table.cells import make_visible
 from petsync.table.columns import COLUMNS, UNITS
 from petsync.table.frame import unique_texts
@@ -1445,4 +1446,5 @@ def open_sheet(store: Store, path: str | Path | None = None) -> SheetForm:
     """Return a form that opens a spreadsheet (the one at `path`, if given) and reviews its plan.
     `store.read(path, corrections=…)`, `store.plan(sheet, …)` and `ps.write_corrected` do the same.
     """
-    return SheetForm(store, path)
+    store = checked_store(store, "ps.widgets.open_sheet(store)")
+    return SheetForm(store, None if path is None else as_path(path))

@@ -19,6 +19,7 @@ from petsync.images.find import MAX_FILE_BYTES, Candidate, content_of
 from petsync.images.inspect import SIDE, can_shrink, inspect_files, thumbnail
 from petsync.images.upload import UploadCanceller
 from petsync.models import Pet
+from petsync.plan import arguments
 from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.options import PictureOptions
 from petsync.plan.uploads import (
@@ -33,7 +34,7 @@ from petsync.plan.uploads import (
 from petsync.report.document import Block, Document, Note, Snippets, error_alert, format_more
 from petsync.report.views.images import format_pet, size, uploaded_view
 from petsync.report.words import capital, count, first, sentences, shorten
-from petsync.store import Store
+from petsync.store import Store, checked_store
 from petsync.table.cells import CellError, parse_id
 from petsync.widgets import form as forms
 from petsync.widgets.browse import (
@@ -611,7 +612,8 @@ def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
     To upload without the form, call `pictures = store.pictures_of(7, ["a.jpg", "b.png"])`, which
     shows what would be sent, and then `store.upload(pictures)`.
     """
-    return UploadForm(store, pet_id)
+    number = None if pet_id is None else arguments.pet_id(pet_id)
+    return UploadForm(checked_store(store, "ps.widgets.upload_images(store)"), number)
 
 
 class UploadForm(Form):
