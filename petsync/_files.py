@@ -16,6 +16,7 @@ from os.path import lexists
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, NamedTuple, TypeGuard
 
+from petsync._display import type_name
 from petsync.errors import PetsyncError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "STATE",
     "check_name",
     "check_state_folder",
+    "checked_path",
     "ending_of",
     "has_wildcards",
     "is_address",
@@ -68,6 +70,13 @@ READABLE = (
     ),
 )
 """The endings of the files that are read as sheets."""
+
+
+def checked_path(path: object, example: str, error: type[PetsyncError]) -> Path:
+    """Return the path. Raises `error` for a value of another type, with the example."""
+    if not isinstance(path, str | os.PathLike):
+        raise error(f"{type_name(path)} is not a path", hint=f'Pass a name, such as "{example}".')
+    return Path(path)
 
 
 def ending_of(path: str | PurePath) -> str:
@@ -446,6 +455,7 @@ def read_regular(path: Path) -> bytes:
     """Return the content of a file of at most 16 MB. Raises OSError, also for a larger file, a
     device or a pipe.
     """
+    check_name(path)
     with open(path, "rb", opener=_without_waiting) as file:
         _check_regular(os.fstat(file.fileno()).st_mode)
         data = file.read(_MAX_BYTES + 1)

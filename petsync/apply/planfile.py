@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
-from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from petsync._display import type_name
-from petsync._files import is_file, landing, write_atomically
+from petsync._files import checked_path, is_file, landing, write_atomically
 from petsync.errors import PlanError
 from petsync.plan.arguments import checked_plan
 from petsync.plan.change import Blocked, Change, Conflict, LongChanges
@@ -63,7 +61,7 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     Raises PlanError if the path ends as a document for people does, the file cannot be written, or
     an argument has another type.
     """
-    plan, target = checked_plan(plan), _as_path(path)
+    plan, target = checked_plan(plan), checked_path(path, "plan.json", PlanError)
     if target.suffix.casefold() in _DOCUMENTS:
         raise PlanError(
             f"{target}: a plan that can be applied is saved as .json or .parquet",
@@ -85,7 +83,7 @@ def load_plan(path: str | Path) -> Plan:
     Raises PlanError if the file cannot be read, was edited, or has no plan in the format of this
     version of petsync.
     """
-    source = _as_path(path)
+    source = checked_path(path, "plan.json", PlanError)
     try:
         if source.exists():
             landing(source)
@@ -97,14 +95,6 @@ def load_plan(path: str | Path) -> Plan:
             f"{source} cannot be read: {error.strerror or error}",
             hint="Make a plan with `petsync plan SHEET -o PLAN.json`.",
         ) from None
-
-
-def _as_path(path: object) -> Path:
-    if not isinstance(path, str | PathLike):
-        raise PlanError(
-            f"{type_name(path)} is not a path", hint='Pass a file name, such as "plan.json".'
-        )
-    return Path(path)
 
 
 def read_store(path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from petsync._display import quote
-from petsync._files import EDITABLE, PACKED, READABLE, is_folder
+from petsync._files import EDITABLE, PACKED, READABLE, checked_path, is_folder
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.transport import has_client_certificate
@@ -159,7 +159,7 @@ class _ConfigFile(NamedTuple):
 
 
 def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _ConfigFile:
-    given = Path(path)
+    given = checked_path(path, "petsync.toml", ConfigurationError)
     document = read_document(given / _NAME if is_folder(given) else given)
     if reader.names is not None and is_confirmed(document.named, document.raw):
         reader.names = None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from petsync.config.load import load
 from petsync.config.model import Configuration
+from petsync.errors import SettingsError
 from petsync.plan.report import Rounds
 from petsync.reconcile.context import Watcher, Watchers
 from petsync.reconcile.notify import Notifier
@@ -28,6 +29,10 @@ def run_jobs(
     watchers: Iterable[Watcher],
 ) -> Rounds:
     """Run the jobs, send the notices and return the rounds; see `petsync.reconcile.run`."""
+    if not isinstance(job, str):
+        raise SettingsError(
+            f"job is {job!r}, not the name of a job", hint='Give a name, such as job="pets".'
+        )
     if not isinstance(config, Configuration):
         config = load(config, environ)
     StatePaths(config.state).check()

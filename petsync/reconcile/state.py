@@ -20,6 +20,7 @@ import numpy as np
 
 from petsync._files import (
     check_state_folder,
+    checked_path,
     make_folder,
     make_private_folder,
     no_link,
@@ -27,7 +28,7 @@ from petsync._files import (
     write_atomically,
 )
 from petsync.apply.planfile import load_plan, save_plan
-from petsync.errors import PetsyncError, PlanError
+from petsync.errors import PetsyncError, PlanError, SettingsError
 from petsync.models import Pet
 from petsync.plan.base import find_changed_units
 from petsync.plan.change import Coverage, describe_limits, released_note
@@ -541,7 +542,7 @@ class History:
     """The rounds of the jobs that share a state folder."""
 
     def __init__(self, state: str | Path) -> None:
-        self.path = StatePaths(Path(state)).history
+        self.path = StatePaths(checked_path(state, ".petsync", SettingsError)).history
 
     def append(self, round_: Round) -> None:
         """Add a round and flush it to disk. Raises PetsyncError."""
@@ -572,8 +573,9 @@ class History:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise PetsyncError(f"{self.path} cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise PetsyncError(f"{self.path} cannot be read: {reason}") from None
         torn = 0
         for line in filter(None, lines):
             try:

@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from os import PathLike
 from os.path import lexists
 from pathlib import Path
 
@@ -22,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from petsync._display import count, type_name
-from petsync._files import write_atomically
+from petsync._files import checked_path, write_atomically
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
 from petsync.plan.base import advance_base, is_empty
@@ -124,11 +123,7 @@ def as_results(results: object) -> Results:
 
 def as_path(path: object) -> Path:
     """Return the path. Raises SheetError if the value is not a path."""
-    if not isinstance(path, str | PathLike):
-        raise SheetError(
-            f"{type_name(path)} is not a path", hint='Pass a file name, such as "pets.xlsx".'
-        )
-    return Path(path)
+    return checked_path(path, "pets.xlsx", SheetError)
 
 
 def as_planned(sheet: Sheet, results: Results) -> Sheet:
