@@ -22,7 +22,7 @@ from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.plan.change import Snapshot
 from petsync.plan.compare import blocked_row
-from petsync.plan.differences import Differences, Side, find_differences
+from petsync.plan.differences import Differences, RepeatedRow, Side, find_differences
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.settings import checked_address
@@ -33,6 +33,7 @@ from petsync.sheets.load import has_worksheets, load
 from petsync.sheets.read import as_edited, read_file, read_source, sheet_from_frame
 from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowStream, rows_from_pets
+from petsync.table.cells import parse_id
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import has_action, unique_texts
 from petsync.table.options import ReadKeywords, ReadOptions
@@ -247,12 +248,21 @@ def _find_equal_files(values: Sequence[object], read: Sequence[_Read]) -> Differ
         return None
     if not a.digest or a.digest != b.digest or (a.tab, a.corrections) != (b.tab, b.corrections):
         return None
+    repeated = _find_repeated(a)
     rows = len(a.rows) + len(a.blocked)
     sources = [
         value if is_address(value) else each.source
         for value, each in zip(values, (a, b), strict=True)
     ]
-    return Differences(a=sources[0], b=sources[1], rows_a=rows, rows_b=rows, equal=rows)
+    return Differences(
+        a=sources[0],
+        b=sources[1],
+        rows_a=rows + len(repeated),
+        rows_b=rows + len(repeated),
+        equal=rows,
+        repeated_a=repeated,
+        repeated_b=repeated,
+    )
 
 
 def _names(values: Sequence[object], read: Sequence[_Read]) -> list[str]:
@@ -301,7 +311,16 @@ def _side_of_sheet(sheet: Sheet, name: str) -> Side:
         others=others,
         address=partial(sheet.address, column=""),
         blocked=blocked,
+        repeated=_find_repeated(sheet),
         agreeing=sheet.agreeing,
+    )
+
+
+def _find_repeated(sheet: Sheet) -> tuple[RepeatedRow, ...]:
+    return tuple(
+        RepeatedRow(pet_id=parse_id(each.value), where=sheet.address(each.row, ""))
+        for each in sheet.problems
+        if each.rule == "duplicate-row"
     )
 
 

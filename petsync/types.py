@@ -14,7 +14,7 @@ from petsync.plan.change import (
     Snapshot,
     Update,
 )
-from petsync.plan.differences import Differences, RowDifference
+from petsync.plan.differences import Differences, RepeatedRow, RowDifference
 from petsync.plan.explain import Explanation
 from petsync.plan.guard import Refusal, Verdict
 from petsync.plan.plan import Plan, Summary
@@ -59,6 +59,7 @@ __all__ = [
     "Plan",
     "Refusal",
     "Rehearsal",
+    "RepeatedRow",
     "Report",
     "Result",
     "RowDifference",

@@ -60,6 +60,37 @@ def test_rows_differ_or_are_on_one_side(files):
     assert (found.rows[0].where_a, found.rows[1].where_b) == ("line 2", "line 3")
 
 
+def test_a_row_that_one_side_repeats_is_a_difference(files):
+    """Rows that repeat another one with its id are named and counted. They are a difference if the
+    sides repeat other numbers of rows of a pet.
+    """
+    Path("twice.csv").write_text(f"{OLD}2,Mia,sold,,6\n2,Mia,sold,,6\n", "utf-8")
+    for a, b in (("old.csv", "twice.csv"), ("twice.csv", "old.csv")):
+        found = ps.diff(a, b)
+        assert (found.equal, len(found.rows), found.exit_code, bool(found)) == (4, 0, 2, True)
+        repeated = found.repeated_b if b == "twice.csv" else found.repeated_a
+        assert [(each.pet_id, each.where) for each in repeated] == [
+            (2, "line 6"),
+            (2, "line 7"),
+        ]
+        assert sorted((found.rows_a, found.rows_b)) == [4, 6]
+        note = "twice.csv repeats 2 rows: line 6, line 7; each counts once."
+        assert found.notes == (note,)
+        for text in (repr(found), found._repr_html_(), document_page(diff_page_view(found), "")):
+            assert "2 repeated in twice.csv" in text
+            assert "line 7" in text
+        assert b'"repeated_b"' in diff_json(found)
+    found = ps.diff("twice.csv", "twice.csv")
+    assert (found.exit_code, bool(found), found.rows_a) == (0, False, 6)
+    Path("other.csv").write_text(f"{OLD}2,Mia,sold,,6\n1,Rex,available,a; b,5\n", "utf-8")
+    assert ps.diff("twice.csv", "other.csv").exit_code == 2
+    pets = ps.frame_from_pets([Pet(id=1, name="Rex")])
+    found = ps.diff(pets, pd.concat([pets, pets]))
+    assert (found.exit_code, found.rows_b, len(found.repeated_b)) == (2, 2, 1)
+    both = ps.diff(pd.concat([pets, pets]), pd.concat([pets, pets]))
+    assert (both.exit_code, len(both.notes)) == (0, 2)
+
+
 def test_a_base_tells_the_sides_apart(files):
     """With a base, each change is listed under its side, and a field that both changed is a
     conflict with the value of the base; equal changes are counted.

@@ -26,11 +26,19 @@ from petsync.plan.fields import (
     tag_key,
     unit_text,
 )
+from petsync.plan.notes import first_items
 from petsync.table.cells import format_tags
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import lacks_id, pets_at, plain_values
 
-__all__ = ["DifferenceKind", "Differences", "RowDifference", "Side", "find_differences"]
+__all__ = [
+    "DifferenceKind",
+    "Differences",
+    "RepeatedRow",
+    "RowDifference",
+    "Side",
+    "find_differences",
+]
 
 
 DifferenceKind = Literal["conflict", "differs", "only-a", "only-b", "a", "b"]
@@ -82,8 +90,17 @@ class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
                 yield column, (one, other, self.base.get(column, ""))
 
 
+class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that is the same as another row with its id, so that both count once."""
+
+    pet_id: int
+    """The pet's id."""
+    where: str
+    """The row's address."""
+
+
 class Differences(msgspec.Struct, frozen=True, kw_only=True):
-    """The differences between A and B. It is true if there are any."""
+    """The differences between A and B. It is true if there are any, or if `has_other_repeats`."""
 
     format: int = DIFFERENCES_FORMAT
     """The version of the format in JSON."""
@@ -109,11 +126,23 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of A that could not be compared because of an error."""
     blocked_b: tuple[Blocked, ...] = ()
     """The rows of B that could not be compared because of an error."""
+    repeated_a: tuple[RepeatedRow, ...] = ()
+    """The rows of A that repeat another row."""
+    repeated_b: tuple[RepeatedRow, ...] = ()
+    """The rows of B that repeat another row."""
     notes: tuple[str, ...] = ()
-    """What was not compared, in sentences."""
+    """What was not compared, and repeated rows, in sentences."""
 
     def __bool__(self) -> bool:
-        return bool(self.rows)
+        return bool(self.rows) or self.has_other_repeats
+
+    @property
+    def has_other_repeats(self) -> bool:
+        """Whether A and B repeat other numbers of rows of a pet."""
+        one, other = (
+            Counter(row.pet_id for row in rows) for rows in (self.repeated_a, self.repeated_b)
+        )
+        return one != other
 
     @property
     def counts(self) -> Mapping[DifferenceKind, int]:
@@ -125,7 +154,7 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """2 if there are differences, else 3 if rows could not be compared, else 0."""
-        return 2 if self.rows else 3 if self.blocked_a or self.blocked_b else 0
+        return 2 if self else 3 if self.blocked_a or self.blocked_b else 0
 
     def to_frame(self) -> pd.DataFrame:
         """Return a frame with one row for each different cell.
@@ -162,6 +191,8 @@ class Side:
     """Returns the address of the row with this index."""
     blocked: tuple[Blocked, ...] = ()
     """The rows that are not in `frame` because of an error."""
+    repeated: tuple[RepeatedRow, ...] = ()
+    """The rows that are not in `frame` because another row with their id is the same."""
     agreeing: int = 0
     """The number of rows that are not in `frame` because the other side has the same rows."""
     scope: frozenset[int] | None = None
@@ -213,13 +244,15 @@ def find_differences(
         a=a.name,
         b=b.name,
         base="" if base is None else base.name,
-        rows_a=len(a.frame) + len(a.blocked) + a.agreeing,
-        rows_b=len(b.frame) + len(b.blocked) + b.agreeing,
+        rows_a=len(a.frame) + len(a.blocked) + len(a.repeated) + a.agreeing,
+        rows_b=len(b.frame) + len(b.blocked) + len(b.repeated) + b.agreeing,
         equal=equal + a.agreeing,
         same=same,
         rows=rows,
         blocked_a=a.blocked,
         blocked_b=b.blocked,
+        repeated_a=a.repeated,
+        repeated_b=b.repeated,
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -238,6 +271,10 @@ def _iter_notes(sides: Sequence[Side], columns: Sequence[str], own: Sequence[str
             yield f"Not compared: {', '.join(missing)} of {side.name}, which {others} lacks."
         if side.blocked and side is sides[0] and len(sides) > 2:
             yield f"{count(len(side.blocked), 'row')} of {side.name} could not be compared."
+        if side.repeated:
+            places = first_items([each.where for each in side.repeated])
+            rows = count(len(side.repeated), "row")
+            yield f"{side.name} repeats {rows}: {places}; each counts once."
 
 
 class _Table:

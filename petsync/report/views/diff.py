@@ -158,11 +158,14 @@ def _summary(found: Differences) -> Summary:
         for kind in _ORDER
         if counts.get(kind)
     ]
+    if found.has_other_repeats:
+        repeated = (found.a, found.repeated_a), (found.b, found.repeated_b)
+        parts += [f"{number(len(rows))} repeated in {name}" for name, rows in repeated if rows]
     if not parts:
         parts = ["no differences"]
     parts += [f"{number(blocked)} not compared"] if blocked else []
     parts += [f"{number(found.same)} changed in the same way"] if found.same else []
-    mark: words.Mark | None = "update" if found.rows else "blocked" if blocked else None
+    mark: words.Mark | None = "update" if found else "blocked" if blocked else None
     return Summary(f"{words.capital(', '.join(parts))}; {number(found.equal)} equal.", mark)
 
 
