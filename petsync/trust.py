@@ -112,7 +112,7 @@ def build_unlisted_error(name: str) -> SettingsError:
     listed = "" if name in SECRETS else f", or list the name yourself: {LISTED}={name}"
     return SettingsError(
         f"this file may not use the environment variable {name}",
-        hint=f"Check how the file uses it, and confirm the file (`petsync trust`){listed}.",
+        hint=f"Check how the file uses it, and confirm the file (`petsync trust FILE`){listed}.",
     )
 
 

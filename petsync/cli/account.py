@@ -359,7 +359,8 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
     Shows the settings of FILE that decide this, and asks. petsync records
     the confirmation in your configuration folder; if one of these settings changes, confirm the
     file again. Without a confirmation, no token, sign-in or password goes to an address that only
-    FILE names. A FILE on the command line of `petsync reconcile` needs no confirmation.
+    FILE names. A FILE on the command line of `petsync reconcile` needs no confirmation, unless
+    it uses a variable that neither begins with PETSYNC_ nor is in the --env-file.
 
     Exit codes: 0 if it is confirmed (with --withdraw: no longer confirmed), 1 if it is not.
     """

@@ -56,6 +56,10 @@ __all__ = ["ENVIRONMENT_TOO", "NEEDS", "SOURCES", "load", "timetable"]
 
 _NAME = "petsync.toml"
 _ENV_FILE = "Variables may also come from --env-file FILE (in Python: environ)."
+_UNLISTED = "A variable in the --env-file needs none of this."
+_UNLISTED_NAMED = (
+    "A variable that begins with PETSYNC_, or is in the --env-file, needs none of this."
+)
 _FROM_ENVIRON = ("url", "profile", "state")
 _CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
 
@@ -79,7 +83,8 @@ def load(
     key and suggestion; none shows a secret.
     """
     environ = HiddenEnvironment(environ)
-    reader = Reader(environ, names=names, unset_hint=_ENV_FILE)
+    unlisted_hint = _UNLISTED_NAMED if is_named else _UNLISTED
+    reader = Reader(environ, names=names, unset_hint=_ENV_FILE, unlisted_hint=unlisted_hint)
     read = _read_file(path, environ, reader)
     refuse(read.document, reader, [*reader.found, *_check_combined(read)])
     found = _build(read)

@@ -72,7 +72,7 @@ class Reader:
     becomes true. In a schedule, an unset variable is always a mistake. `names` are the variables
     that may be used, None for all. `secrets` must never be shown; `in_addresses` has the values of
     variables in URLs. `guessed` are the required options that have no valid value. `unset_hint` is
-    added to the advice for an unset variable.
+    added to the advice for an unset variable, `unlisted_hint` for one that is not in `names`.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Reader:
         is_partial: bool = False,
         names: Collection[str] | None = None,
         unset_hint: str = "",
+        unlisted_hint: str = "",
     ) -> None:
         self.names = names
         self.found: list[ConfigMistake] = []
@@ -97,7 +98,7 @@ class Reader:
         """
         self._environ = environ
         self._is_partial = is_partial
-        self._unset_hint = unset_hint
+        self._unset_hint, self._unlisted_hint = unset_hint, unlisted_hint
 
     def read(self, model: type[_AnyTable], raw: Mapping[str, Any]) -> _AnyTable:
         """Return a table without its invalid options, which are reported in `found`."""
@@ -174,10 +175,14 @@ class Reader:
             return raw
         is_unset = any(not self._environ.get(name) for name in names_in(raw))
         self.lacks = self.lacks or (is_unset and self._is_partial)
+        names = None if self.names is None else {*self.names, *also}
         try:
-            names = None if self.names is None else {*self.names, *also}
             text = expand_variables(raw, self._environ, names)
         except SettingsError as error:
+            unlisted = set() if names is None else {*names_in(raw)} - names
+            if not is_unset and unlisted and not unlisted & SECRETS:
+                hint = f"{error.cure} {self._unlisted_hint}".rstrip()
+                raise SettingsError(error.problem, hint=hint) from None
             if not is_unset:
                 raise
             raise _UnsetError(

@@ -331,7 +331,12 @@ def test_a_variable_that_the_user_lists(
     _file(f'url = "{box.url}"\n{_JOB}'.replace("catalogue.csv", "${SHEET}.csv"))
     words = ["reconcile", "petsync.toml", "--dry-run"]
     monkeypatch.setenv("SHEET", "catalogue")
-    assert shell(*words).code == 64
+    refused = shell(*words)
+    ways_out = ("begins with PETSYNC_", "--env-file", "`petsync trust FILE`", "=SHEET")
+    assert [each in " ".join(refused.err.split()) for each in ways_out] == [True] * 4
+    unnamed = shell("reconcile", "--dry-run")
+    assert "begins with PETSYNC_" not in unnamed.err
+    assert (refused.code, unnamed.code) == (64, 64)
     if way == "list":
         monkeypatch.setenv("PETSYNC_VARIABLES", "OTHER, SHEET")
     elif way == "env file":
