@@ -517,8 +517,8 @@ def make_state_folder(state: Path) -> None:
 
 
 def check_state_folder(state: Path) -> None:
-    """Raise OSError if the state folder contains anything but folders and regular files, such as a
-    symbolic link.
+    """Raise OSError if the state folder is a file, or contains anything but folders and regular
+    files, such as a symbolic link.
 
     The state folder itself may be a link, unless its name is `.petsync`.
     """
@@ -526,6 +526,8 @@ def check_state_folder(state: Path) -> None:
         raise OSError(
             errno.ELOOP, f"{_IS_LINK}. Name the intended folder: --state, in Python state=…"
         )
+    if is_file(state):
+        raise OSError(errno.ENOTDIR, "it is a file, not a folder")
     place = os.path.abspath(state)  # noqa: PTH100 - Path.absolute keeps `..`
     if place in _without_links:
         return

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from petsync._files import read_regular
+from petsync._files import is_file, read_regular
 from petsync.errors import SettingsError
 from petsync.trust import build_unlisted_error, used_addresses
 
@@ -209,7 +209,13 @@ def resolve(
             raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
     explicit |= {"state": Path(explicit["state"])} if "state" in explicit else {}
     explicit |= {"allow_http": tuple(explicit["allow_http"])} if "allow_http" in explicit else {}
-    return Settings(**{**file(explicit), **explicit})
+    settings = Settings(**{**file(explicit), **explicit})
+    if is_file(settings.state):
+        raise SettingsError(
+            f"the state folder {settings.state} is a file, not a folder",
+            hint="Name a folder (--state, in Python state=…), or remove the file.",
+        )
+    return settings
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -50,6 +50,9 @@ _FILES: dict[str, str | bytes] = {
     "pets.pdf": "%PDF-1.4",
     "page.csv": "<!DOCTYPE html><html></html>",
     "file": "x",
+    "job.toml": '[jobs.a]\nmode = "check"\nsheet = "ok.csv"\nurl = "http://127.0.0.1:1/v2"\n',
+    "state.toml": 'state = "file"\nurl = "http://127.0.0.1:1/v2"\n'
+    '[jobs.a]\nmode = "check"\nsheet = "ok.csv"\n',
     "token.txt": "s3cret",
     "empty.txt": "",
 }
@@ -153,6 +156,22 @@ _MISTAKES = """
 1 | plan ok.csv --url {guarded} | petsync login
 1 | plan ok.csv --url {guarded} --token-file token.txt | unknown or has expired
 64 | upload 1 screen.png {url} | unexpected extra argument (screen.png)
+64 | plan ok.csv {url} --state file | file is a file, not a folder
+64 | check ok.csv --state file | file is a file, not a folder
+64 | apply plan.json {url} --yes --state file | file is a file, not a folder
+64 | undo {url} --state file | file is a file, not a folder
+64 | runs --state file | file is a file, not a folder
+64 | resume {url} --state file | file is a file, not a folder
+64 | export out.csv {url} --state file | file is a file, not a folder
+1 | reconcile job.toml --state file | it is a file, not a folder
+1 | reconcile state.toml | it is a file, not a folder
+64 | serve --state file | file is a file, not a folder
+64 | whoami {url} --state file | file is a file, not a folder
+64 | logout {url} --state file | file is a file, not a folder
+64 | upload folder {url} --state file | file is a file, not a folder
+64 | doctor {url} --state file | file is a file, not a folder
+64 | diff ok.csv store: {url} --state file | file is a file, not a folder
+64 | rehearse ok.csv {url} --state file | file is a file, not a folder
 64 | completion | Choose from: bash, zsh, fish
 64 | completion tcsh | 'tcsh' is not one of 'bash'
 64 | serve --port 99999 | 0<=x<=65535
