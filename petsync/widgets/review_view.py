@@ -716,7 +716,8 @@ TERM_OF_TWO_WAY = (r"\(--two-way, in Python two_way=True\)", f"(“{ALONE}” in
 SHIFTED_BOX = "Use the column as in the sheet"
 WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another form or program applies the plan."""
-PLAN_AGAIN = "Plan again from the sheet to see the remaining changes."
+_COMPARE_AGAIN = "ompare the sheet again (“Open a sheet”, then “Compare with the store”)"
+PLAN_AGAIN = f"C{_COMPARE_AGAIN} to see the remaining changes."
 """The next step after an earlier run of the sheet was finished."""
 _BY_HAND = "The user pressed Stop or closed the form."
 _URGENT: Sequence[Outcome] = ("failed", "unknown", "needs fixing", "conflict")
@@ -740,6 +741,8 @@ TERMS = (
     TERM_OF_TWO_WAY,
     (r'plan with the whole store: --scope all \(in Python scope="all"\)', "plan a whole sheet"),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
+    (r"\bPlan again\b(?: from the sheet)?", f"C{_COMPARE_AGAIN}"),
+    (r"\bplan again\b(?: from the sheet)?", f"c{_COMPARE_AGAIN}"),
 )
 """Parts of messages that refer to commands, and the texts that replace them in the form."""
 

@@ -596,7 +596,7 @@ def test_a_stopped_run_of_the_sheet_is_finished_first(
     assert [each.run_id for each in reports] == [report.run_id] == [run_id]
     assert report.counts["applied"] == 2
     assert not shown(form.finish)
-    assert "Plan again from the sheet" in form.notice.hint
+    assert "Compare the sheet again (“Open a sheet”" in form.notice.hint
     assert sorted(pet.name or "" for pet in box.pets()[len(SHOP) :]) == ["New 1", "New 2"]
     again = open_form(store.plan(sheet))
     assert not shown(again.finish)
@@ -758,7 +758,8 @@ def test_problems_come_by_cause_with_a_cure(store: ps.Store, open_form: FormOpen
         "Needs you: 3 conflict",
         "2 in conflict: changed in the store since the plan",
         "1 in conflict: no longer in the store",
-        "Plan again",
+        "Compare the sheet again (“Open a sheet”, then “Compare with the store”): the new plan",
+        "then compare the sheet again (“Open a sheet”",
         "Pet 3",
     ):
         assert phrase in form.problems.value
