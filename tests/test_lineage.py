@@ -2055,6 +2055,9 @@ def test_two_people_s_new_rows_in_two_copies_of_an_export_stay_apart(
             ps.write_back(sheet, report, only_ids=True)
     assert [each.rule for each in plan.conflicts] == ["added-before"] * len(theirs)
     assert not plan.changes
+    advice = [each for each in plan.notes if "If all of them are new pets" in each]
+    assert len(advice) == (len(theirs) > 1)
+    assert all(f"{len(theirs)} rows may be" in each for each in advice)
     assert {*mine} <= {*desk.names()}
 
 

@@ -2151,6 +2151,7 @@ def _build_plan(
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),
             *describe_lost_accents(decided),
             *notes_of(conflicts),
+            *_iter_added_notes(conflicts),
             *iter_drift_notes(
                 sheet.store_rules,
                 snapshot.rows,
@@ -2402,6 +2403,16 @@ def _note_lost_columns(
         what = "DataFrame" if is_frame else "sheet"
         of = "with which it was read" if is_frame else "of its export"
         yield f"The {what} lacks the {which} {', '.join(absent)} {of}{stay}.{unused}{hint}"
+
+
+def _iter_added_notes(conflicts: Sequence[Conflict]) -> Iterator[str]:
+    """Yield the way out for several rows in conflict with rows that were added before."""
+    places = [each.source for each in conflicts if each.rule == "added-before"]
+    if len(places) > 1:
+        yield (
+            f"{len(places):,} rows may be rows that were added before: {first_items(places)}. If "
+            "all of them are new pets, write `add-another` in their action cells."
+        )
 
 
 def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
