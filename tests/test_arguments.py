@@ -43,6 +43,11 @@ ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
         lambda: Limit(float("nan")),
         lambda: Limit(10),
         lambda: Limit("x"),  # type: ignore[arg-type]
+        lambda: ps.RetryPolicy(attempts=0),
+        lambda: ps.RetryPolicy(attempts=1.5),  # type: ignore[arg-type]
+        lambda: ps.RetryPolicy(seconds=-1),
+        lambda: ps.RetryPolicy(first=float("nan")),
+        lambda: ps.RetryPolicy(longest="x"),  # type: ignore[arg-type]
         lambda: Limit.parse("150%", "--max-delete"),
         lambda: Limit.parse("ten", "--max-delete"),
         lambda: ps.Guard(max_delete=5),  # type: ignore[arg-type]
@@ -50,7 +55,9 @@ ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
     ],
 )
 def test_a_limit_that_would_switch_the_guard_off_is_refused(make: Callable[[], object]) -> None:
-    """A limit that would turn the guard off is refused, such as ten as a share: 1,000 percent."""
+    """A limit that would turn the guard off is refused, such as ten as a share: 1,000 percent; and
+    so is a policy without an attempt, or with a time that is none.
+    """
     with pytest.raises(ps.errors.SettingsError):
         make()
 

@@ -561,12 +561,24 @@ class TestSelect:
         assert "name" in caught.value.hint or "update" in caught.value.hint
 
     @pytest.mark.parametrize(
-        "wrong", [{"ids": 1.5}, {"ids": "1"}, {"query": 1}, {"actions": 1}], ids=str
-    )
+        "wrong",
+        [{"ids": 1.5}, {"ids": "1"}, {"query": 1}, {"actions": 1}, {"numbers": "a"},
+         {"numbers": ["a"]}, {"numbers": 1.5}, {"numbers": [True]}],
+        ids=str,
+    )  # fmt: skip
     def test_arguments_of_another_type(self, wrong: dict[str, Any]) -> None:
         """A filter of a wrong type raises a PetsyncError and never selects by chance."""
         with pytest.raises(PetsyncError):
             PLAN.select(**wrong)
+
+    def test_what_no_change_has_is_noted(self) -> None:
+        """A selected id or position that the plan does not have is named in a note; the end of a
+        range is not.
+        """
+        assert PLAN.select(numbers=0).changes == PLAN.changes[:1]
+        assert PLAN.select(numbers=iter([0, 99])).notes[-1].endswith("in the plan: 99.")
+        assert PLAN.select(ids=99).notes[-1].endswith("in the plan: 99.")
+        assert PLAN.select(numbers=range(99)).notes == PLAN.notes
 
     def test_what_is_left_out_is_counted(self) -> None:
         """A part of a plan is not in sync and counts the rows whose changes it leaves out."""

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import tenacity
 
-from petsync.errors import ApiError, RateLimitedError, ServiceError, TransportError
+from petsync.errors import ApiError, RateLimitedError, ServiceError, SettingsError, TransportError
 from petsync.protocol.operations import Request
 
 __all__ = ["RetryBudget", "RetryPolicy", "RetryableRequest"]
@@ -106,6 +106,18 @@ class RetryPolicy:
     seconds: float = 60.0
     first: float = 0.1
     longest: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Raise SettingsError for less than one attempt, and for times that are no seconds."""
+        if not isinstance(self.attempts, int) or self.attempts < 1:
+            raise SettingsError(
+                f"attempts is {self.attempts!r}, and must be a whole number from 1 on",
+                hint="attempts=1 sends each request once.",
+            )
+        for name in ("seconds", "first", "longest"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value >= 0:
+                raise SettingsError(f"{name} is {value!r}, and must be a number of seconds")
 
     def repeats(self, request: Request, error: BaseException) -> bool:
         """Return true if the request should be retried: the failure may be temporary, and the

@@ -642,17 +642,17 @@ def select_changes(
     actions: Iterable[str] | str | None,
     fields: Iterable[str] | str | None,
     query: str | None,
-    numbers: Iterable[int] | None,
+    numbers: Iterable[int] | int | None,
 ) -> tuple[Change, ...]:
     """Return the changes that match all given criteria. An update keeps only the fields that match.
 
     Raises PlanError for an unknown criterion or a query that fails.
     """
-    wanted = None if ids is None else frozenset(_ids(ids))
+    wanted = None if ids is None else frozenset(_whole_numbers(ids, "ids"))
     kinds = frozenset(_check_known(actions, _KINDS, "actions"))
     columns = None if fields is None else frozenset(_check_known(fields, COLUMNS[1:], "fields"))
     picked = None if query is None else _query_columns(changes, address, query)
-    places = None if numbers is None else frozenset(numbers)
+    places = None if numbers is None else frozenset(_whole_numbers(numbers, "numbers"))
     parts = (
         _select_part(change, columns, None if picked is None else picked.get(n))
         for n, change in enumerate(changes)
@@ -776,15 +776,16 @@ def _check_query(query: str) -> str:
     return ast.unparse(tree)
 
 
-def _ids(ids: Iterable[int] | int) -> list[int]:
+def _whole_numbers(given: Iterable[int] | int, name: str) -> list[int]:
     try:
-        values = [ids] if isinstance(ids, int | str) else list(ids)
+        values = [given] if isinstance(given, int | str) else list(given)
         if any(isinstance(value, bool) for value in values):
             raise TypeError
         return [index(value) for value in values]
     except TypeError:
+        what = "pets' ids" if name == "ids" else "positions in changes"
         raise PlanError(
-            f"ids: {ids!r} are not pets' ids", hint="Give whole numbers, such as ids=[1, 7]."
+            f"{name}: {given!r} are not {what}", hint=f"Give whole numbers, such as {name}=[1, 7]."
         ) from None
 
 
@@ -802,10 +803,14 @@ def _check_known(names: object, known: Sequence[str], name: str) -> tuple[str, .
 
 def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> Iterator[str]:
     """Yield a note on the requested ids that no change has."""
-    there = {change.pet_id for change in changes}
-    unknown = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
-    if unknown:
-        yield f"Selected ids without a change in the plan: {first_items(unknown)}."
+    given = () if ids is None else _whole_numbers(ids, "ids")
+    there = {change.pet_id for change in changes} if given else set()
+    yield from _iter_unknown("ids", given, there)
+
+
+def _iter_unknown(what: str, given: Iterable[int], there: Container[object]) -> Iterator[str]:
+    if unknown := [str(each) for each in given if each not in there]:
+        yield f"Selected {what} without a change in the plan: {first_items(unknown)}."
 
 
 def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]:
@@ -1289,7 +1294,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         actions: Iterable[str] | str | None = None,
         fields: Iterable[str] | str | None = None,
         query: str | None = None,
-        numbers: Iterable[int] | None = None,
+        numbers: Iterable[int] | int | None = None,
     ) -> Plan:
         """Return a plan with a part of the changes: those that match all given criteria.
 
@@ -1303,6 +1308,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         The guard judges the new plan, which has a new fingerprint. Raises PlanError for an invalid
         criterion.
         """
+        if isinstance(ids, Iterator):
+            ids = [*ids]
+        if isinstance(numbers, Iterator):
+            numbers = [*numbers]
         changes = select_changes(
             self.changes,
             self.address,
@@ -1313,6 +1322,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             numbers=numbers,
         )
         notes = [*self.raw_notes, *unknown_ids(self.changes, ids)]
+        if not (numbers is None or isinstance(numbers, range)):
+            places = range(len(self.changes))
+            notes += _iter_unknown("positions", _whole_numbers(numbers, "numbers"), places)
         if not self.verdict.ok:
             notes.append(_OF_REFUSED)
         conflicts = conflicts_of(changes, self.conflicts)
