@@ -491,6 +491,8 @@ _PATH = Path("pets.csv")
         (lambda store: ps.frame_from_pets(ONE), "a DataFrame is not a list of pets"),
         (lambda store: ps.write_sheet([1], "a.csv"), "a list is not a table"),
         (lambda store: ps.write_sheet(ONE, 5), "an int is not a path"),
+        (lambda store: ps.check_sheet(None), "a NoneType is not a table"),
+        (lambda store: store.plan(ONE["id"]), "a Series is not a table"),
         (lambda store: ps.rehearse(ONE, store), "a DataFrame is not a Store"),
         (lambda store: ps.widgets.login(None), "a NoneType is not a Store"),
         (lambda store: ps.widgets.browse(store.url), "a str is not a Store"),
@@ -520,9 +522,11 @@ def test_a_wrong_argument_is_named(
     _PATH.write_text("id,name\n1,Max\n", "utf-8")
     with (
         ps.demo(state=tmp_path / "state") as store,
-        pytest.raises(ps.errors.PetsyncError, match=re.escape(says)),
+        pytest.raises(ps.errors.PetsyncError, match=re.escape(says)) as caught,
     ):
         call(store)
+    assert "schema" not in str(caught.value)
+    assert "dictionary" not in str(caught.value)
     assert {each.name for each in tmp_path.iterdir() if each.is_file()} == {"pets.csv"}
 
 

@@ -576,6 +576,12 @@ def _read_stream(stream: ArrowStream, read: Callable[[pa.Table], T]) -> T:
     except SheetError:
         raise
     except (pa.ArrowException, TypeError, ValueError) as error:
+        if not isinstance(stream, ArrowStream) or isinstance(stream, pd.Series):
+            raise SheetError(
+                f"{type_name(stream)} is not a table",
+                hint=suggest_collect(stream)
+                or "Give the path of a file, a DataFrame or an Arrow table, with named columns.",
+            ) from None
         raise SheetError(
             f"{type_name(stream)} is not a table that petsync can read: {error}",
             hint=suggest_collect(stream)
