@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from shop import MemoryTarget, lost
+from shop import MemoryTarget, lost, plan_of, sheet_saying
 from times import times
 from undoing import World, plans, renamed, stores
 
-from petsync.models import Pet
+from petsync.models import Pet, Tag
 from petsync.plan.plan import Plan
 
 pytestmark = pytest.mark.slow
@@ -106,6 +106,16 @@ def test_a_part_of_an_undo(data: st.DataObject, pets: list[Pet]) -> None:
         assert it.pets.get(number) == expected.get(number)
     it.apply(it.undo("run-1"))
     assert it.pets == before
+
+
+def test_the_unknown_fields_of_a_tag_come_back() -> None:
+    """Undo restores the unknown fields of a tag that the run replaced by one with its id."""
+    pet = Pet(id=42, status="sold", tags=(Tag(1, None, extra={"color": None}),))
+    it = world([pet])
+    it.apply(plan_of([pet], sheet_saying({"id": 42, "tags": [Tag(None, "0"), Tag(1, "0")]})))
+    assert it.pets[42].tags == (Tag(None, "0"), Tag(1, "0"))
+    it.apply(it.undo("run-1"))
+    assert it.pets == {42: pet}
 
 
 @brief

@@ -302,19 +302,21 @@ def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
 def update_fields(current: Pet, before: Pet, after: Pet, fields: Iterable[Column]) -> Pet:
     """Return the current pet with the changes from `before` to `after` in these fields. A tag that
     does not change stays as the current pet has it, and so do the unknown fields of a category or
-    tag.
+    tag, unless the change gives a tag other ones.
     """
     pet = with_fields(current, after, fields)
     if pet.tags is not current.tags:
         had = set(map(tag_key, before.tags))
-        found = zip(pet.tags, _find_tags(pet.tags, current.tags), strict=True)
+        known_tags, earlier = (_find_tags(pet.tags, each.tags) for each in (current, before))
         tags = (
             tag
             if known is None
             else known
             if tag_key(tag) in had
+            else tag
+            if tag.extra and was is not None and was.extra != tag.extra
             else msgspec.structs.replace(tag, extra=known.extra)
-            for tag, known in found
+            for tag, known, was in zip(pet.tags, known_tags, earlier, strict=True)
         )
         pet = msgspec.structs.replace(pet, tags=tuple(tags))
     if pet.category is not None and current.category is not None:
