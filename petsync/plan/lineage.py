@@ -497,7 +497,7 @@ def identify(
         if file.trust == "any":
             found |= _match_pasted_rows(lines, others, found, "doubt")
     # Nothing shows whether the rows of a DataFrame are in the order of an earlier one.
-    pets = {line.row: line.row_pet for line in lines} if order.table else {}
+    pets = {line.row: line.row_pet for line in lines} if sheet.is_frame else {}
     return {
         row: match
         if match.record.is_sure and not _is_in_place_only(match, pets.get(row), claimed)
