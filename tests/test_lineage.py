@@ -356,6 +356,28 @@ def test_a_list_pasted_into_a_new_export_adds_no_pet_again(
     assert add.kind == "add"
 
 
+def test_a_new_litter_with_the_names_of_the_last_one_is_added(desk: Desk) -> None:
+    """In a workbook into which petsync wrote the ids of the last litter, rows with the same names
+    and another status are new pets; if some of them have the same values, all are conflicts.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    for number, row in enumerate(KITS[:4], 8):
+        desk.write(number, {**row, "status": "sold"})
+    sheet = desk.store.read(desk.path)
+    ps.write_back(sheet, desk.store.apply(desk.store.plan(sheet), progress=False), only_ids=True)
+    for number, row in enumerate(KITS[:4], 12):
+        desk.write(number, row)
+    plan = desk.plan()
+    assert [each.after.name for each in plan.adds] == [row["name"] for row in KITS[:4]]
+    assert not plan.conflicts
+    for number in (12, 13):
+        desk.write(number, {"status": "sold"})
+    plan = desk.plan()
+    assert not plan.changes
+    assert [each.rule for each in plan.conflicts] == ["added-claimed"] * 4
+
+
 @pytest.mark.parametrize("is_frame", [True, False])
 def test_a_renamed_row_between_edited_rows_of_a_list_is_in_doubt(
     desk: Desk, is_frame: bool

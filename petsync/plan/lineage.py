@@ -489,9 +489,14 @@ def identify(
     found |= _match_lost_rows(lines, files, found, order, ignored, units, last_seen)
     numbered = _find_contents(sheet, _find_possible_pets(files) & claimed, vocabulary)
     found |= _match_conflict_rows(lines, files, found, order, units, last_seen, numbered)
+    unedited = {
+        m.record.identity for m in found.values() if m.kind == "certain" and not m.is_edited
+    }
     for file in files:
         added = [record for record in file.records if record.state == "added"]
         own = [record for record in added if record.pet_id in claimed]
+        if not any(record.identity in unedited for record in own):
+            own = [record for record in own if _may_be_pasted(record, file, sheet)]
         others = [record for record in added if record.pet_id not in claimed]
         found |= _match_pasted_rows(lines, own, found, "certain")
         if file.trust == "any":
@@ -504,6 +509,16 @@ def identify(
         else match._replace(kind="doubt")
         for row, match in found.items()
     }
+
+
+def _may_be_pasted(record: RowRecord, file: _File, sheet: Sheet) -> bool:
+    """Return true if a row with the name of the recorded one may be that row although another row
+    has its pet's id. In the file in which the run added it, it may be if the file was exported
+    again.
+    """
+    if file.trust not in ("file", "kin"):
+        return True
+    return sheet.base is not None and sheet.base.taken_at > max(record.run_started, record.at)
 
 
 def _is_in_place_only(match: Match, row_pet: Pet | None, claimed: Container[int | None]) -> bool:
