@@ -460,7 +460,8 @@ class SheetComparer:
         if not edited:
             return found
         id_writers = self.history.find_id_writers([each.record for each in edited.values()])
-        own = set() if sheet.base is None or sheet.base.store != url else {*sheet.base.ids}
+        base = sheet.base
+        own = base.ids if base is not None and base.store == url else frozenset[int]()
         without_id = {
             row: m
             for row, m in edited.items()

@@ -291,27 +291,22 @@ class History:
         A round, and `write_back`, leave a backup of what the sheet was before. The notes of runs in
         other state folders are not read.
         """
-        found = set[str]()
-        journal = self.journal
-        for run, record in {each.run_id: each for each in records}.items():
-            started = datetime.fromisoformat(record.run_started) if record.run_started else None
-            if (
-                started is not None
-                and record.digest
-                and not is_address(record.source)
-                and has_backup(Path(record.source), record.digest, started)
-            ):
-                found.add(run)
-                continue
-            try:
-                fingerprint = journal.find(run).fingerprint
-            except PlanError:
-                continue  # The run is in another state folder.
-            text = journal.note(_outputs_note_name(fingerprint))
-            request = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
-            if request.digest or request.intended:
-                found.add(run)
-        return found
+        newest = {each.run_id: each for each in records}
+        return {
+            run
+            for run, record in newest.items()
+            if self._has_written_ids(run) or _has_backup_since(record)
+        }
+
+    def _has_written_ids(self, run: str) -> bool:
+        """Return true if the note of a run says that it wrote, or meant to write, ids."""
+        try:
+            fingerprint = self.journal.find(run).fingerprint
+        except PlanError:
+            return False  # The run is in another state folder.
+        text = self.journal.note(_outputs_note_name(fingerprint))
+        request = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
+        return bool(request.digest or request.intended)
 
     def find_entries(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
         """Return the journal entries about a pet, each with its run, the newest first."""
@@ -322,6 +317,14 @@ class History:
             for entry in reversed(list(journal.entries(past.run_id)))
             if pet_id in (entry.pet_id, entry.assigned_id)
         ]
+
+
+def _has_backup_since(record: RowRecord) -> bool:
+    """Return true if petsync has written into the sheet of a run after this run."""
+    if not record.digest or not record.run_started or is_address(record.source):
+        return False
+    started = datetime.fromisoformat(record.run_started)
+    return has_backup(Path(record.source), record.digest, started)
 
 
 def _is_gone(source: str) -> bool:
