@@ -2102,10 +2102,9 @@ def _build_plan(
     before = snapshot.rows if base is None else base.sheet_rows
     edited = _find_edited_columns(decided, conflicts)
     edited |= {row: edited[row] | {"name"} for row in edited.keys() & renamed_rows}
-    exchanges = find_exchanged(
-        sheet, before, [row for row, columns in edited.items() if "name" in columns]
-    )
-    rows = _find_moved_rows(sheet, conflicts, [] if moved else exchanges, before)
+    renamed_now = [row for row, columns in edited.items() if "name" in columns]
+    exchanges = () if moved else find_exchanged(sheet, before, renamed_now)
+    rows = _find_moved_rows(sheet, conflicts, exchanges, before)
     moved = _with_moved_ids(moved, rows, decided)
     watched = pets_of(guard.sentinels, snapshot.rows)
     plan = Plan(
