@@ -166,6 +166,8 @@ def find_namesakes(
     """Return the adds whose name a pet has that is not `known`, with the id of the first such pet,
     by the add's number. `names` are the normalized names of the adds.
     """
+    if not names:
+        return {}
     wanted, ids = {*names.values()}, dict[str, int]()
     for pet in pets:
         name = normalize(pet.name)
