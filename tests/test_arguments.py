@@ -32,6 +32,7 @@ Pet: Any = ps.Pet
 Tag: Any = ps.Tag
 Category: Any = ps.Category
 TagName: Any = ps.types.TagName
+RetryPolicy: Any = ps.RetryPolicy
 _TWO_LIMITS = ps.Guard(max_delete=Limit(25, is_share=False), max_update=Limit(0.1))
 ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
 
@@ -43,11 +44,11 @@ ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
         lambda: Limit(float("nan")),
         lambda: Limit(10),
         lambda: Limit("x"),  # type: ignore[arg-type]
-        lambda: ps.RetryPolicy(attempts=0),
-        lambda: ps.RetryPolicy(attempts=1.5),  # type: ignore[arg-type]
-        lambda: ps.RetryPolicy(seconds=-1),
-        lambda: ps.RetryPolicy(first=float("nan")),
-        lambda: ps.RetryPolicy(longest="x"),  # type: ignore[arg-type]
+        lambda: RetryPolicy(attempts=0),
+        lambda: RetryPolicy(attempts=1.5),
+        lambda: RetryPolicy(seconds=-1),
+        lambda: RetryPolicy(first=float("nan")),
+        lambda: RetryPolicy(longest="x"),
         lambda: Limit.parse("150%", "--max-delete"),
         lambda: Limit.parse("ten", "--max-delete"),
         lambda: ps.Guard(max_delete=5),  # type: ignore[arg-type]
