@@ -150,7 +150,7 @@ def find_exchanged(
     In an exchange, all values of a row are those that another pet had `before`, and the row of that
     pet has other values now. Returns an empty tuple if there is only one exchange.
     """
-    found = _find_others(sheet, before, rows)
+    found = _find_others(sheet, before, rows) if len(rows) >= _MIN_EXCHANGED else []
     return tuple(found) if len(found) >= _MIN_EXCHANGED else ()
 
 
@@ -194,9 +194,8 @@ def _find_merged(
     frame: pd.DataFrame, at: match.Positions, pets: pd.DataFrame
 ) -> tuple[match.Positions, match.Positions]:
     """Return the rows among `at` that may update one of the pets, and these pets' positions."""
-    rows = frame[["id", "action"]].iloc[at]
-    places = match.positions(rows["id"].array, pets)
-    is_merged = ~has_action(rows, "ignore", "delete", *ADDING) & (places >= 0)
+    places = match.positions(frame["id"].array.take(at), pets)
+    is_merged = ~has_action(frame, "ignore", "delete", *ADDING, at=at) & (places >= 0)
     return at[is_merged], places[is_merged]
 
 

@@ -348,7 +348,7 @@ def slots_of(sheet: Sheet) -> dict[int, _Gap]:
     frame = sheet.rows
     lacking = lacks_id(frame)
     if lacking.any():
-        lacking[lacking] = ~has_action(frame.loc[lacking, ["action"]], "ignore")
+        lacking[lacking] = ~has_action(frame, "ignore", at=lacking)
     if "id" not in frame:
         return dict.fromkeys(frame.index[lacking].tolist(), (None, None))
     if not lacking.any():

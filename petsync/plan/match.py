@@ -132,7 +132,7 @@ def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     lacking = (positions(ids, pets) < 0) & ~lacks_id(rows)
     if not lacking.any():
         return []
-    lacking[lacking] = ~has_action(rows.loc[lacking, ["action"]], "ignore")
+    lacking[lacking] = ~has_action(rows, "ignore", at=lacking)
     return [*dict.fromkeys(plain_values(ids[lacking]))]
 
 
@@ -796,11 +796,11 @@ class Alignment:
         self.differing: dict[Unit, list[int]] = {}
         self._suspect = list(suspect)
         is_other = ~has_action(sheet.rows, "merge")
-        others = sheet.rows.loc[is_other, ["action"]]
         self.active, self._deletes, self._adds = ~is_other, is_other.copy(), is_other.copy()
-        self.active[is_other] = ~has_action(others, "ignore")
-        self._deletes[is_other] = has_action(others, "delete")
-        self._adds[is_other] = has_action(others, *ADDING)
+        if is_other.any():
+            self.active[is_other] = ~has_action(sheet.rows, "ignore", at=is_other)
+            self._deletes[is_other] = has_action(sheet.rows, "delete", at=is_other)
+            self._adds[is_other] = has_action(sheet.rows, *ADDING, at=is_other)
         self._places = _places(self._frame, pets)
         self.named = mask_named(self._places, sheet.blocked_ids, pets)
         self.ignored = int((~self.active).sum())

@@ -199,11 +199,16 @@ def has_id_in(frame: pd.DataFrame, ids: Collection[int | None]) -> Mask:
     return frame["id"].isin(known).to_numpy(dtype=bool)
 
 
-def has_action(frame: pd.DataFrame, *actions: str) -> Mask:
-    """Return a mask of the rows with one of these actions."""
-    if len(frame) <= FEW:
-        return np.array([each in actions for each in plain_values(frame["action"].array)], bool)
-    return frame["action"].isin(actions).to_numpy(dtype=bool)
+def has_action(
+    frame: pd.DataFrame, *actions: str, at: Mask | npt.NDArray[np.intp] | None = None
+) -> Mask:
+    """Return a mask of the rows with one of these actions; with `at`, of the rows in this mask or
+    at these positions.
+    """
+    column = frame["action"].array if at is None else frame["action"].array[at]
+    if len(column) <= FEW:
+        return np.array([each in actions for each in plain_values(column)], bool)
+    return np.asarray(pd.Series(column, copy=False).isin(actions), dtype=bool)
 
 
 def find_rows(frame: pd.DataFrame, rows: Iterable[int]) -> npt.NDArray[np.intp]:
