@@ -27,7 +27,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # There is no deadline, because a shared machine may be slow. In CI the examples are always the
 # same.
 settings.register_profile(
-    "petsync", deadline=None, max_examples=times(100), derandomize="CI" in os.environ
+    "petsync", deadline=None, max_examples=times(50), derandomize="CI" in os.environ
 )
 settings.load_profile("petsync")
 

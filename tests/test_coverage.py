@@ -280,7 +280,7 @@ def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
     assert caught.value.hint
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(40))
 @given(any_pets(pet_ids=st.just(7)), any_pets(pet_ids=st.just(7)), st.data())
 def test_any_difference_between_copies_counts(
     first: ps.Pet, second: ps.Pet, data: st.DataObject

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_of, sheet_saying
+from times import times
 
 import petsync as ps
 from petsync.errors import GuardError, SettingsError
@@ -839,7 +840,7 @@ def test_no_other_edit_of_statuses_is_taken_for_a_part_that_left_its_rows() -> N
     """Single edits, filled cells and replaced statuses are not taken for a shifted column."""
     random = Random(7)
     alarms = 0
-    for _ in range(40):
+    for _ in range(times(10)):
         texts = random_statuses(random, random.choice([20, 44, 100]))
         pets = [exported(n, "status", text) for n, text in enumerate(texts, 1)]
         sheet, base = sheet_of(pets, base=base_of(pets)), base_of(pets)

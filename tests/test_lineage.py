@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from openpyxl import Workbook, load_workbook
 from openpyxl.worksheet.worksheet import Worksheet
-from pairwise import pairwise
+from pairwise import each_choice, pairwise
 from scenarios import Scenario
 
 import petsync as ps
@@ -324,6 +324,7 @@ LATER: dict[str, Callable[[list[Row]], list[Row]]] = {
 }
 
 
+@each_choice
 @pytest.mark.parametrize("later", LATER)
 @pytest.mark.parametrize("is_frame", [True, False])
 def test_a_list_pasted_into_a_new_export_adds_no_pet_again(
@@ -817,6 +818,7 @@ def test_a_pet_that_is_gone_is_added_again_with_its_id(desk: Desk, action: str) 
     assert not desk.plan().conflicts
 
 
+@each_choice
 @pytest.mark.parametrize("move", [_stay, _sort, _move_up])
 @pytest.mark.parametrize("edit", [{}, {"status": "sold"}, {"name": "Rexy"}, {"tags": "shy"}])
 def test_add_another_in_the_row_of_a_known_pet_adds_one_more_once(
@@ -1117,6 +1119,7 @@ def _lose_add(desk: Desk, fault: str = "drop_after") -> str:
     return str(desk.store.runs()["id"].iloc[0])
 
 
+@each_choice
 @pytest.mark.parametrize("answer", ["id", "add-another"])
 @pytest.mark.parametrize("edited", EDITED)
 def test_a_lost_add_whose_pet_was_edited_is_not_sent_again(
@@ -1345,6 +1348,7 @@ def test_a_resume_sends_no_row_that_a_copy_s_run_came_to(
     assert len(desk.box.pets()) == len(SHOP) + 4
 
 
+@each_choice
 @pytest.mark.parametrize("how", ["resume", "plan.json", "plan.parquet"])
 @pytest.mark.parametrize(
     "edit", [{}, {"status": "sold"}, {"tags": "calm"}, {"photo_urls": "http://p/2.jpg"}]
@@ -1821,6 +1825,7 @@ def renumbering(tmp_path: Path) -> Iterator[Desk]:
         yield Desk(box, store, tmp_path / "pets.csv")
 
 
+@each_choice
 @pytest.mark.parametrize("action", [None, "add"])
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_an_id_that_the_service_exchanges(
@@ -1903,6 +1908,7 @@ def _sort_down(sheet: Worksheet) -> None:
     _write(sheet, sorted(_rows(sheet), key=lambda row: str(row[1]), reverse=True))
 
 
+@each_choice
 @pytest.mark.parametrize("tags", [None, "calm; big"])
 @pytest.mark.parametrize("status", ["available", "sold"])
 def test_a_place_in_a_sorted_sheet_gives_no_row_another_row_s_pet(
@@ -1954,6 +1960,7 @@ def test_a_row_of_a_sorted_sheet_that_has_anything_of_an_added_one_is_in_doubt(
     assert [each.pet_id for each in book.plan().changes] == [rex.id]
 
 
+@each_choice
 @pytest.mark.parametrize("sort", [_sort_down, _move_up])
 @pytest.mark.parametrize("decision", ["id", "add-another", "gone"])
 def test_a_row_in_conflict_stays_so_until_a_person_decides(

@@ -1,10 +1,12 @@
-"""Pairwise cases: they leave out no pair of choices."""
+"""Few cases in place of a full product: they leave out no pair of choices, or no choice."""
 
 from __future__ import annotations
 
 from itertools import combinations, product
 
-from pairwise import pairwise
+import pytest
+from pairwise import each_choice, pairwise
+from times import times
 
 CHOICES = ("abc", (True, False), (1, 2, 3, 4), (None, "x"))
 
@@ -27,3 +29,25 @@ def test_what_stands_together_is_met_as_a_whole() -> None:
     cases = pairwise(*CHOICES, together=[(1, 2, 3)])
     assert {case[1:] for case in cases} == {*product(*CHOICES[1:])}
     assert {*pairwise(*CHOICES, together=[(0, 1, 2, 3)])} == {*product(*CHOICES)}
+
+
+@each_choice
+@pytest.mark.parametrize("one", ["a", "b", "c"])
+@pytest.mark.parametrize(("two", "three"), [(1, True), (2, False)])
+def _both(one: str, two: int, three: bool) -> None:
+    """A test of two choices."""
+
+
+def test_each_choice_is_in_a_case() -> None:
+    """Each choice of each mark is in a case, with the values of its own names; only if more random
+    cases run, all combinations do.
+    """
+    marks = vars(_both)["pytestmark"]
+    if times(1) > 1:
+        assert len(marks) == 2
+        return
+    (mark,) = marks
+    names, cases = mark.args
+    rows = [dict(zip(names, case, strict=True)) for case in cases]
+    assert [row["one"] for row in rows] == ["a", "b", "c"]
+    assert [(row["two"], row["three"]) for row in rows] == [(1, True), (2, False), (1, True)]

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
-from pairwise import pairwise
+from pairwise import each_choice, pairwise
 from scenarios import DOGS, PETS, CsvScenario, FirstRounds, changed, kinds
 
 import petsync as ps
@@ -87,6 +87,7 @@ BREAKS: tuple[Break, ...] = (
 )
 
 
+@each_choice
 @pytest.mark.parametrize("broken", BREAKS)
 @pytest.mark.parametrize(
     ("cells", "meant"),
@@ -301,6 +302,7 @@ def test_a_column_that_was_away_reverts_nothing(
     assert scenario.sheet_pets() == stored
 
 
+@each_choice
 @pytest.mark.parametrize("broken", BREAKS[:3])
 @pytest.mark.parametrize("cut", [("tags",), ("tags", "name")])
 def test_a_column_that_was_away_after_a_killed_round_reverts_nothing(
@@ -392,6 +394,7 @@ def test_the_number_of_a_category_that_was_away_reverts_nothing(scenario: CsvSce
     assert scenario.cell(1, "category_id") == "2"
 
 
+@each_choice
 @pytest.mark.parametrize("broken", [None, "sheet", "base"])
 @pytest.mark.parametrize("cells", [{"category": "Cats"}, {"category": "Fish"}])
 def test_a_category_named_while_its_number_was_away_stays(
@@ -486,6 +489,7 @@ def test_the_number_beside_the_category_of_a_row_that_was_added_by_hand_is_no_ed
     assert (pet.category, len(pet.photo_urls)) == (CATS, 1)
 
 
+@each_choice
 @pytest.mark.parametrize("is_moved", [False, True])
 @pytest.mark.parametrize(
     ("sheet", "store", "result"),
@@ -521,6 +525,7 @@ def test_a_row_that_was_added_by_hand_is_compared_by_what_was_sent(
         assert len(scenario.store_pets()[number].photo_urls) == 1
 
 
+@each_choice
 @pytest.mark.parametrize("is_killed", [True, False])
 @pytest.mark.parametrize(("blank", "text"), [("category", "Dogs"), ("category_id", "1")])
 def test_what_is_typed_beside_a_cell_that_a_round_wrote_is_an_edit(
@@ -582,6 +587,7 @@ def test_an_open_sheet_ends_the_round_before_anything_is_sent(scenario: CsvScena
     assert scenario.run().round.status == "done"
 
 
+@each_choice
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_deleted_pet_does_not_come_back_as_its_row_moves(
@@ -783,6 +789,7 @@ def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
     assert scenario.run().round.status == "in-sync"
 
 
+@each_choice
 @pytest.mark.parametrize("is_back", [False, True])
 @pytest.mark.parametrize(
     ("column", "newer"),
@@ -968,6 +975,7 @@ def _without_id(scenario: CsvScenario, known: str, **cells: str) -> None:
     scenario.save(rows)
 
 
+@each_choice
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 @pytest.mark.parametrize(
     "broken", [_killed_before_the_sheet, _opened_in_mid_round, _backup_put_back]
@@ -999,6 +1007,7 @@ def test_a_new_row_edited_behind_a_round_is_the_same_pet(
     assert scenario.run().round.status == "in-sync"
 
 
+@each_choice
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 @pytest.mark.parametrize("broken", [_killed_before_the_sheet, _backup_put_back])
 def test_a_new_row_that_may_be_a_known_pet_is_a_conflict(
@@ -1028,6 +1037,7 @@ def test_a_new_row_that_may_be_a_known_pet_is_a_conflict(
     assert scenario.run().round.status == "in-sync"
 
 
+@each_choice
 @pytest.mark.parametrize("is_moved", [False, True])
 @pytest.mark.parametrize("broken", [_killed_before_the_sheet, _backup_put_back])
 def test_a_row_that_got_the_id_of_a_known_pet_and_lacks_it_is_held(
@@ -1156,6 +1166,7 @@ def test_a_new_row_after_one_that_had_its_id_is_new(scenario: CsvScenario, at: s
     assert scenario.run().round.status == "in-sync"
 
 
+@each_choice
 @pytest.mark.parametrize("since", ["nothing", "an edit", "a photo"])
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_a_row_with_another_name_takes_no_pet_whose_row_had_its_id(
@@ -1228,6 +1239,7 @@ def test_a_column_that_comes_back_blank_is_filled(
     assert scenario.run().round.status == "in-sync"
 
 
+@each_choice
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 @pytest.mark.parametrize("names", [["New 1", "New 2"], ["New 1", "New 2", "New 3"]])
 def test_an_edited_older_copy_deletes_no_pets_that_were_added_since(
@@ -1269,6 +1281,7 @@ def test_one_added_row_that_is_removed_deletes_its_pet(scenario: CsvScenario) ->
     assert scenario.store_pets().keys() == {pet.id for pet in STORED}
 
 
+@each_choice
 @pytest.mark.parametrize("broken", BREAKS[:3])
 @pytest.mark.parametrize("is_again", [True, False])
 def test_a_row_that_lacks_its_id_in_a_copy_reverts_nothing(
@@ -1324,6 +1337,7 @@ AWAY = (
 )
 
 
+@each_choice
 @pytest.mark.parametrize("by", ["round", "person"])
 @pytest.mark.parametrize("names", AWAY)
 def test_a_row_that_came_while_a_column_was_away_is_filled(
@@ -1562,6 +1576,7 @@ def test_a_cell_that_is_edited_after_an_undo_is_in_conflict(
     assert scenario.sheet_pets()[1].name == ("Max" if winner == "ask" else restored.name)
 
 
+@each_choice
 @pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_add_that_was_undone_is_not_made_again(
@@ -1858,6 +1873,7 @@ def test_a_category_that_was_applied_by_hand_stays(
     assert scenario.sheet_pets()[1].category == scenario.store_pets()[1].category == BIRDS
 
 
+@each_choice
 @pytest.mark.parametrize("away", ["", "category", "category_id"])
 @pytest.mark.parametrize(
     ("cells", "meant"),
@@ -1908,6 +1924,7 @@ def test_a_number_beside_the_name_that_a_resumed_run_sent_is_no_edit(scenario: C
     assert scenario.store_pets()[1].category == BIRDS
 
 
+@each_choice
 @pytest.mark.parametrize("also", [{}, {"status": "sold"}, {"name": "Rex"}])
 @pytest.mark.parametrize("cells", HAND_EDITS[1:5])
 def test_a_category_applied_by_hand_stays_while_its_row_lacks_the_id(
@@ -1930,6 +1947,7 @@ def test_a_category_applied_by_hand_stays_while_its_row_lacks_the_id(
     assert scenario.store_pets()[1].category == sent
 
 
+@each_choice
 @pytest.mark.parametrize("also", [{}, {"status": "sold"}])
 @pytest.mark.parametrize("cells", [HAND_EDITS[1], *HAND_EDITS[3:5], {"category_id": "2"}])
 def test_a_category_stays_where_the_first_round_is_killed_and_the_id_is_emptied(
@@ -2211,6 +2229,7 @@ def test_a_row_that_is_removed_behind_a_killed_round_that_wrote_it_goes(
     assert 50 not in {*scenario.store_pets(), *scenario.sheet_pets()}
 
 
+@each_choice
 @pytest.mark.parametrize("column", ["tags", "status"])
 @pytest.mark.parametrize("broken", [None, *BREAKS[:2]])
 def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(
@@ -2242,6 +2261,7 @@ def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(
 CATEGORY_COLUMNS = (("category",), ("category_id",), ("category", "category_id"))
 
 
+@each_choice
 @pytest.mark.parametrize("columns", CATEGORY_COLUMNS)
 @pytest.mark.parametrize("cells", HAND_EDITS[1:5])
 def test_a_category_applied_by_hand_and_undone_while_its_column_is_away_is_not_sent_again(
@@ -2263,6 +2283,7 @@ def test_a_category_applied_by_hand_and_undone_while_its_column_is_away_is_not_s
     assert (report.round.status, report.open) == ("in-sync", ())
 
 
+@each_choice
 @pytest.mark.parametrize("columns", CATEGORY_COLUMNS)
 @pytest.mark.parametrize("cells", HAND_EDITS[1:5])
 def test_a_category_applied_by_hand_stays_while_its_column_is_away(
@@ -2357,6 +2378,7 @@ def test_a_row_that_lacks_its_id_again_is_from_a_backup(scenario: CsvScenario) -
     assert scenario.sheet_pets() == scenario.store_pets()
 
 
+@each_choice
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize("first", ["both", "store"])
 def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
@@ -2400,6 +2422,7 @@ def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
     assert rounds() == ["in-sync", "in-sync"]
 
 
+@each_choice
 @pytest.mark.parametrize("killed", [None, "sheet", "base"])
 @pytest.mark.parametrize("how", ["row", "action"])
 def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
@@ -2511,6 +2534,7 @@ def test_a_cell_that_a_run_by_hand_corrected_takes_the_correction(
     assert scenario.store_pets()[1].name == "Pet 1 again"
 
 
+@each_choice
 @pytest.mark.parametrize("is_export", [False, True])
 @pytest.mark.parametrize("broken", [None, *BREAKS[:2]])
 def test_a_renamed_job_goes_on_with_what_its_runs_sent(

@@ -14,9 +14,10 @@ import msgspec
 import pandas as pd
 import pytest
 from openpyxl import load_workbook
-from pairwise import pairwise
+from pairwise import each_choice, one_of, pairwise
 from rounds.sheet import read_grid
 from scenarios import PETS, FirstRounds, Scenario, changed, kinds
+from times import times
 
 import petsync as ps
 from petsync import sheets
@@ -34,6 +35,7 @@ from petsync.store.runs import OutputRequest, Outputs
 
 pytestmark = pytest.mark.slow
 
+ENDINGS = ("csv", "xlsx")
 NEW = ps.Pet(id=50, name="Neu", status="available")
 
 
@@ -81,13 +83,13 @@ def scenario(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> B
     return scenario
 
 
-@pytest.fixture(params=["csv", "xlsx"])
+@pytest.fixture(params=ENDINGS if times(1) > 1 else [None])
 def any_scenario(
     _open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path, request: pytest.FixtureRequest
 ) -> BackupScenario:
-    """Return the same with a CSV file or a workbook."""
+    """Return the same with a CSV file or a workbook: with both if PETSYNC_TIMES is 2 or more."""
     scenario = BackupScenario(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
-    scenario.ending = request.param
+    scenario.ending = request.param or one_of(ENDINGS, request)
     first_rounds.begin(scenario, PETS)
     return scenario
 
@@ -1044,6 +1046,7 @@ def test_a_backup_of_an_export_from_before_the_last_ten_reverts_nothing(
     assert scenario.run().open == ()
 
 
+@each_choice
 @pytest.mark.parametrize("mode", ["two-way", "push", "check"])
 @pytest.mark.parametrize("how", ["cut", "renamed", "emptied"])
 def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
@@ -1597,6 +1600,7 @@ def test_large_versions_are_fewer() -> None:
     assert state._select_surplus(dict.fromkeys(range(1, 13), 50000000)) == [1, 2, 3]
 
 
+@each_choice
 @pytest.mark.parametrize("step", ["_write", "_compare_again"])
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_an_older_copy_after_a_killed_round_takes_nothing_back(

@@ -12,7 +12,7 @@ import msgspec
 import pandas as pd
 import pytest
 from openpyxl import Workbook, load_workbook
-from pairwise import pairwise
+from pairwise import each_choice, pairwise
 from rounds.sheet import Grid, read_grid
 from scenarios import PETS, Scenario, changed, kinds
 
@@ -193,6 +193,7 @@ def test_a_row_that_moves_while_a_column_is_away_takes_the_newer_value(
     assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
+@each_choice
 @pytest.mark.parametrize(
     ("column", "value"), [("status", "pending"), ("tags", (ps.Tag(77, "new"),)), ("name", "Mia")]
 )
@@ -240,6 +241,7 @@ def test_a_column_that_a_moved_row_left_behind_reverts_nothing(
     assert scenario.row("c.csv", 5) == stored[5]
 
 
+@each_choice
 @pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_an_edit_of_a_row_that_moves_back_is_sent(
@@ -427,6 +429,7 @@ def _new(scenario: TwoSheetScenario) -> list[str | None]:
     return [pet.name for number, pet in scenario.store_pets().items() if number > len(PETS)]
 
 
+@each_choice
 @pytest.mark.parametrize(("mode", "name"), [("two-way", "a.csv"), ("push", "b.csv")])
 @pytest.mark.parametrize(
     ("then", "expected"),
@@ -488,6 +491,7 @@ def test_a_new_row_is_held_beside_one_whose_round_was_killed(
     assert [report.round.status for report in scenario.rounds()] == ["in-sync", "in-sync"]
 
 
+@each_choice
 @pytest.mark.parametrize("is_replaced", [False, True])
 @pytest.mark.parametrize(
     "edits",
@@ -526,6 +530,7 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
         assert edits.get("name") not in _new(scenario)
 
 
+@each_choice
 @pytest.mark.parametrize("name", ["a.csv", "b.csv"])
 @pytest.mark.parametrize("is_seen", [False, True])
 def test_a_held_row_that_gets_the_id_is_an_edit(
@@ -640,6 +645,7 @@ def test_another_pet_like_that_of_another_file_is_added(
 CATS = ps.Category(2, "Cats")
 
 
+@each_choice
 @pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
 @pytest.mark.parametrize("number", [2, 77])
 def test_a_row_that_moves_keeps_the_number_of_its_category(
@@ -710,6 +716,7 @@ def test_a_row_that_a_backup_of_its_new_sheet_lacks_is_not_deleted(
         assert 7 in {pet.id for pet in box.pets()}
 
 
+@each_choice
 @pytest.mark.parametrize("is_killed", [True, False])
 @pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
 def test_a_row_that_was_in_a_sheet_before_an_older_copy_is_not_deleted(
@@ -888,6 +895,7 @@ def test_an_older_value_in_a_row_that_moves_is_a_conflict(
         assert scenario.store_pets()[pet_id] == newer
 
 
+@each_choice
 @pytest.mark.parametrize("cells", [{}, {"tags": "loud"}])
 @pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
 def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
@@ -909,6 +917,7 @@ def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
         assert _new(scenario) == ["Quux"]
 
 
+@each_choice
 @pytest.mark.parametrize("moves", ["", "a row moves too"])
 @pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
 def test_a_row_that_moved_in_the_last_round_is_no_part_of_an_older_copy(
@@ -960,6 +969,7 @@ def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
         assert added in box.pets()
 
 
+@each_choice
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("is_written", [True, False])
 def test_rows_that_an_own_older_copy_lacks_are_not_lost(
