@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -475,31 +475,61 @@ _INSERT_SESSION = "INSERT INTO sitting (run, number, started, pid, host) VALUES 
 # Past runs, with their states and counts.
 
 
-_SESSIONS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
+_OF_RUNS = "run IN (SELECT value FROM json_each(?))"
+_SESSIONS = (
+    "SELECT run, started, ended, stopped FROM sitting "  # noqa: S608 - built from constants
+    f"WHERE {_OF_RUNS} ORDER BY run, number"
+)
 _PETS = (
-    "SELECT count(DISTINCT coalesce(assigned_id, pet_id)) FROM change "
-    "WHERE run = ? AND outcome = 'applied'"
+    "SELECT run, count(DISTINCT coalesce(assigned_id, pet_id)) FROM change "  # noqa: S608 - built from constants
+    f"WHERE {_OF_RUNS} AND outcome = 'applied' GROUP BY run"
 )
 _OUTCOME = """
 CASE WHEN outcome != 'skipped' OR outcome IS NULL THEN outcome
 WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' END
 """
 """SQL for the outcome of a change. petsync 0.2 wrote `skipped` for `unchanged` and `not sent`."""
-_COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - built from constants
+_COUNTS = f"SELECT run, {_OUTCOME}, count(*) FROM change WHERE {_OF_RUNS} GROUP BY 1, 2"  # noqa: S608 - built from constants
 
 
 def read_past_runs(connection: sqlite3.Connection, store: str | None = None) -> list[PastRun]:
     """Return all runs, or those on a store, the newest first."""
-    return [read_past_run(connection, run) for run in read_runs(connection, store)]
+    return _read_past_runs(connection, read_runs(connection, store))
 
 
 def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
     """Return a run with its state and counts."""
-    sessions = connection.execute(_SESSIONS, (run.id,)).fetchall()
-    lock = read_lock(connection, run.store)
+    (found,) = _read_past_runs(connection, [run])
+    return found
+
+
+def _read_past_runs(connection: sqlite3.Connection, runs: Sequence[Run]) -> list[PastRun]:
+    wanted = (msgspec.json.encode([run.id for run in runs]).decode(),)
+    locks = {store: read_lock(connection, store) for store in {run.store for run in runs}}
+    sessions: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    counts: dict[str, Counter[str | None]] = defaultdict(Counter)
+    for run_id, started, ended, stopped in connection.execute(_SESSIONS, wanted):
+        sessions[run_id].append((started, ended, stopped))
+    for run_id, outcome, count in connection.execute(_COUNTS, wanted):
+        counts[run_id][outcome] = count
+    pets = dict(connection.execute(_PETS, wanted))
+    return [
+        _build_past_run(
+            run, sessions[run.id], locks[run.store], counts[run.id], pets.get(run.id, 0)
+        )
+        for run in runs
+    ]
+
+
+def _build_past_run(
+    run: Run,
+    sessions: Sequence[tuple[str, str, str]],
+    lock: Lock | None,
+    counts: Counter[str | None],
+    pets: int,
+) -> PastRun:
     own_lock = lock if lock is not None and lock.run == run.id else None
     state, stopped, ended = _run_state(sessions, own_lock)
-    counts = Counter(dict(connection.execute(_COUNTS, (run.id,))))
     counts["not sent"] = run.total - sum(counts.values()) + counts["not sent"]
     durations = [
         seconds_between(began, end or _format_heartbeat(own_lock)) for began, end, _ in sessions
@@ -519,13 +549,13 @@ def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
         total=run.total,
         counts={outcome: counts[outcome] for outcome in OUTCOMES},
         open=counts[None],
-        pets=int(connection.execute(_PETS, (run.id,)).fetchone()[0]),
+        pets=pets,
         sessions=len(sessions),
     )
 
 
 def _run_state(
-    sessions: list[tuple[str, str, str]], lock: Lock | None
+    sessions: Sequence[tuple[str, str, str]], lock: Lock | None
 ) -> tuple[Literal["running", "stopped", "done"], str, str]:
     """Return the state of a run, the reason why it stopped, and the time of its end."""
     _, ended, stopped = sessions[-1] if sessions else ("", "", "killed")
