@@ -230,8 +230,8 @@ def big_plan(size: int, name: str) -> Plan:
 
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [*((name, None) for name in ("Rex", *MARKED)), ("Rex", 100), (max(MARKED, key=len), 100)],
-    ids=range(len(MARKED) + 3),
+    [*((name, None) for name in ("Rex", *MARKED[::4])), ("Rex", 100), (max(MARKED, key=len), 100)],
+    ids=range(len(MARKED[::4]) + 3),
 )
 def test_it_fits_into_a_comment(name: str, limit: int | None) -> None:
     """The Markdown of any plan with any names has fewer than 60,000 characters."""

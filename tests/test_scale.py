@@ -183,7 +183,7 @@ def threads() -> Iterator[Executor]:
 
 @pytest.mark.parametrize(
     ("seed", "share"),
-    [*((seed, 1.0) for seed in range(times(8))), *((seed, 0.1) for seed in range(times(8)))],
+    [*((seed, 1.0) for seed in range(times(4))), *((seed, 0.1) for seed in range(times(4)))],
 )
 def test_the_plan_of_parts_is_that_of_the_whole(
     seed: int, share: float, tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
@@ -377,7 +377,7 @@ def renumbered(value: Any, rows: dict[int, int], files: Sequence[str]) -> Any:
     return value
 
 
-@pytest.mark.parametrize("seed", range(times(12)))
+@pytest.mark.parametrize("seed", range(times(6)))
 def test_the_plan_of_csv_files_is_that_of_one_file(
     seed: int, tmp_path: Path, threads: Executor
 ) -> None:
@@ -447,7 +447,7 @@ def test_rows_of_an_unedited_export_agree(suffix: str, tmp_path: Path, threads: 
     assert now.left_out == len(pets)
 
 
-@pytest.mark.parametrize("seed", range(times(8)))
+@pytest.mark.parametrize("seed", range(times(4)))
 def test_the_plan_of_json_lines_is_that_of_a_table(
     seed: int, tmp_path: Path, threads: Executor
 ) -> None:
@@ -688,7 +688,7 @@ def processes() -> Iterator[Executor]:
         yield executor
 
 
-@pytest.mark.parametrize("seed", range(times(8)))
+@pytest.mark.parametrize("seed", range(times(4)))
 def test_the_number_of_parts_changes_nothing(
     seed: int, tmp_path: Path, threads: Executor, processes: Executor
 ) -> None:
