@@ -8,7 +8,6 @@ import importlib.metadata
 import json
 import re
 import runpy
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 
 import click
 import pytest
+from crash.running import Nursery
 
 from petsync import errors
 from petsync.cli.entry import cli
@@ -313,7 +313,7 @@ _PYTHON = [page for page in PAGES if re.search(r"^```py", page.read_text("utf-8"
 
 
 @pytest.mark.parametrize("page", _PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
+def test_python_blocks_run(page: Path, tmp_path: Path, nursery: Nursery) -> None:
     """The Python blocks of a page run in order as one script, with warnings as errors."""
     name = page.relative_to(DOCS).as_posix() if page.is_relative_to(DOCS) else page.name
     blocks = [
@@ -326,10 +326,9 @@ def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
         text = text.replace(shown, here)
     script = tmp_path / "blocks.py"
     script.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    done = nursery(script.name, folder=tmp_path, call="crash.nursery:run_script", env=state)
+    assert done.wait(300) == 0, done.output()
 
 
 def _cells(notebook: Path) -> list[dict[str, Any]]:

@@ -11,10 +11,13 @@ import atexit
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import sys
 import threading
+import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -89,6 +92,12 @@ def _become(asked: dict[str, Any]) -> NoReturn:
     except SystemExit as end:
         code = end.code
     _exit(code)
+
+
+def run_script(args: Sequence[str]) -> None:
+    """Run a Python file, with warnings as errors."""
+    warnings.simplefilter("error")
+    runpy.run_path(args[0], run_name="__main__")
 
 
 def _exit(code: str | int | None) -> NoReturn:
