@@ -14,7 +14,7 @@ import msgspec
 import pandas as pd
 import pytest
 from openpyxl import load_workbook
-from pairwise import each_choice, one_of, pairwise
+from pairwise import choose_for_test, each_choice, pairwise
 from rounds.sheet import read_grid
 from scenarios import PETS, FirstRounds, Scenario, changed, kinds
 from times import times
@@ -89,7 +89,7 @@ def any_scenario(
 ) -> BackupScenario:
     """Return the same with a CSV file or a workbook: with both if PETSYNC_TIMES is 2 or more."""
     scenario = BackupScenario(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
-    scenario.ending = request.param or one_of(ENDINGS, request)
+    scenario.ending = request.param or choose_for_test(ENDINGS, request)
     first_rounds.begin(scenario, PETS)
     return scenario
 

@@ -54,7 +54,7 @@ def each_choice(test: _Test) -> _Test:
     return pytest.mark.parametrize(names, cases)(test)
 
 
-def one_of(choices: Sequence[Any], request: pytest.FixtureRequest) -> Any:
+def choose_for_test(choices: Sequence[Any], request: pytest.FixtureRequest) -> Any:
     """Return one of the choices. It depends only on the name of the test and its parameters."""
     return choices[crc32(request.node.nodeid.encode()) % len(choices)]
 
