@@ -123,7 +123,6 @@ _HOME = {
     **_MODULES,
     **{name: home for home, names in _HOMES.items() for name in names},
 }
-_LIGHT = frozenset({"_version", "errors", "models", "profile", "samples", "client"})
 
 
 if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
@@ -134,10 +133,6 @@ if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
         home = _HOME.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if home.split(".")[1] not in _LIGHT:
-            # Import petsync.report, which registers how plans, reports, sheets and snapshots are
-            # displayed.
-            import_module("petsync.report")
         module = import_module(home)
         value = module if name in _MODULES else getattr(module, name)
         globals()[name] = value

@@ -1,8 +1,8 @@
 """Generic functions that display values and read and write plan files.
 
-`petsync.report` registers the display of each type, and `petsync.apply` reads and writes plan
-files. The types are in lower layers and must not import these packages; their `_repr_html_`,
-`__str__`, `save` and `load` call the functions of this module.
+`petsync.report` displays values, and `petsync.apply` reads and writes plan files. The types are in
+lower layers and must not import these packages; their `_repr_html_`, `__str__`, `save` and `load`
+call the functions of this module, which import them when they are first called.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import FrozenInstanceError
-from functools import singledispatch
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -37,18 +35,19 @@ Where = str | Path
 """The path of a file that exists, or that will be written."""
 
 _FILES = "petsync.apply.planfile"
+_REPORT = "petsync.report"
 
 
-@singledispatch
 def as_html(value: object) -> str:
     """Return the value as an HTML fragment, with its text escaped."""
-    return f"<pre>{escape(as_text(value))}</pre>"
+    shown: str = import_module(_REPORT).view_of(value).html(value)
+    return shown
 
 
-@singledispatch
 def as_text(value: object) -> str:
     """Return the value as plain text for a width of 80 columns, without colour."""
-    return f"<petsync.{type(value).__name__}>"
+    shown: str = import_module(_REPORT).view_of(value).text(value)
+    return shown
 
 
 def quote(word: object) -> str:

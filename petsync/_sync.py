@@ -7,13 +7,12 @@ call returns after the task's clean-up.
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -23,7 +22,6 @@ __all__ = [
     "delegate",
     "in_thread",
     "make_synchronous",
-    "no_collection",
     "run_to_end",
     "start",
 ]
@@ -373,37 +371,3 @@ async def run_to_end(work: Coroutine[Any, Any, None], on_cancel: Callable[[], No
             if not task.cancelled():
                 on_cancel()
     task.result()
-
-
-# The garbage collector, which all threads share.
-
-
-class _Pauses:
-    """The pauses of the garbage collector in all threads."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.count = 0
-        self.was_enabled = False
-
-
-_pauses = _Pauses()
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Pause the garbage collector: it would repeatedly traverse millions of new objects, none of
-    them in a cycle. It runs again after the last of several overlapping pauses.
-    """
-    with _pauses.lock:
-        if not _pauses.count:
-            _pauses.was_enabled = gc.isenabled()
-            gc.disable()
-        _pauses.count += 1
-    try:
-        yield
-    finally:
-        with _pauses.lock:
-            _pauses.count -= 1
-            if not _pauses.count and _pauses.was_enabled:
-                gc.enable()

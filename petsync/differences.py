@@ -13,15 +13,14 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from petsync._collector import no_collection
 from petsync._display import count, quote, type_name
 from petsync._files import is_address, is_file, is_in_parts
 from petsync._options import reject_unknown, show_keywords
-from petsync._sync import no_collection
 from petsync.apply.planfile import is_plan_file, load_plan
 from petsync.errors import SheetError
 from petsync.models import Pet
-from petsync.plan.change import Snapshot
-from petsync.plan.compare import blocked_row
+from petsync.plan.change import Blocked, Snapshot
 from petsync.plan.differences import Differences, RepeatedRow, Side, find_differences
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
@@ -303,17 +302,25 @@ def _side_of_sheet(sheet: Sheet, name: str) -> Side:
     others = sheet.others.drop(columns=[*own_results(sheet.others.columns)])
     if ACTION in sheet.columns:
         others = others.assign(action=rows[ACTION].mask(has_action(rows, "merge"), ""))
-    errors = sheet.errors_by_row
-    blocked = tuple(blocked_row(sheet, row, errors[row], {}) for row in sheet.blocked)
     return Side(
         name=name,
         frame=frame,
         others=others,
         address=partial(sheet.address, column=""),
-        blocked=blocked,
+        blocked=_find_blocked(sheet),
         repeated=_find_repeated(sheet),
         agreeing=sheet.agreeing,
     )
+
+
+def _find_blocked(sheet: Sheet) -> tuple[Blocked, ...]:
+    if not sheet.blocked:
+        return ()
+    # Most sheets have no errors.
+    from petsync.plan.compare import blocked_row
+
+    errors = sheet.errors_by_row
+    return tuple(blocked_row(sheet, row, errors[row], {}) for row in sheet.blocked)
 
 
 def _find_repeated(sheet: Sheet) -> tuple[RepeatedRow, ...]:

@@ -6,12 +6,14 @@ import ast
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import petsync as ps
+from petsync.report import _VIEWS
 
 _SOURCE = ast.parse(Path(ps.__file__).read_text("utf-8"))
 _HEAVY = (
@@ -105,6 +107,27 @@ def test_import_is_cheap(statement: str) -> None:
     """The import of the package or its errors loads no pandas, server or client."""
     loaded = _python(f"{statement}\nimport sys\nprint(*sys.modules)").split()
     assert not [name for name in _HEAVY if name in loaded]
+
+
+def test_a_comparison_of_files_imports_nothing_of_a_store() -> None:
+    """Who compares two CSV files does not wait for clients, event loops, plans and runs."""
+    code = (
+        "import petsync, sys; petsync.diff; import petsync.report.views.diff; print(*sys.modules)"
+    )
+    loaded = {*_python(code).split()}
+    names = (
+        "plan.compare plan.merge plan.report protocol.operations client _sync sheets.xlsx.survey"
+    )
+    assert not loaded & {"asyncio", "openpyxl", *(f"petsync.{name}" for name in names.split())}
+
+
+@pytest.mark.parametrize("name", _VIEWS)
+def test_views_are_those_of_types(name: str) -> None:
+    """Each view has the name of a type, which shows itself by it."""
+    module, _, kind = name.rpartition(".")
+    value = getattr(import_module(module), kind)
+    assert {"__repr__", "__str__"} & value.__dict__.keys()
+    assert callable(_VIEWS[name].load())
 
 
 def test_values_show_themselves_without_a_store() -> None:

@@ -9,7 +9,6 @@ import logging
 import os
 import shlex
 import sys
-import tomllib
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import (
@@ -861,6 +860,8 @@ _MAX_COMPLETIONS = 50
 
 def complete_jobs(ctx: click.Context, _: click.Parameter, prefix: str) -> list[str]:
     """Return the names of the jobs in the given configuration, else in petsync.toml."""
+    import tomllib
+
     from petsync.settings import read_file
 
     found: list[str] = []

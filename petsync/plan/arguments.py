@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from petsync._display import count, type_name
 from petsync._files import READABLE, is_address
@@ -10,8 +11,10 @@ from petsync.errors import FindingsError, PlanError, SettingsError
 from petsync.models import as_int64
 from petsync.plan.change import Snapshot
 from petsync.plan.plan import Plan
-from petsync.plan.uploads import Pictures
 from petsync.table.sheet import Sheet
+
+if TYPE_CHECKING:
+    from petsync.plan.uploads import Pictures
 
 __all__ = [
     "checked_pictures",
@@ -103,6 +106,9 @@ def checked_plan(plan: object) -> Plan:
 
 def checked_pictures(pictures: object) -> Pictures:
     """Return `pictures`. Raises PlanError if it is not a Pictures object."""
+    # Most runs upload no pictures.
+    from petsync.plan.uploads import Pictures
+
     if not isinstance(pictures, Pictures):
         raise PlanError(
             f"{type_name(pictures)} is not a Pictures object",

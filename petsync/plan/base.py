@@ -64,7 +64,6 @@ __all__ = [
     "compare_rows",
     "continue_base",
     "find_changed_units",
-    "find_different_units",
     "find_remembered",
     "find_shared_pets",
     "is_empty",
@@ -376,7 +375,7 @@ class RowComparison:
         if not any(mask.any() for mask in blank.values()):
             return {}
         at = np.flatnonzero(match.any_unit(blank))
-        different = find_different_units(frame, before[at], snapshot.rows, places[at])
+        different = match.find_different_units(frame, before[at], snapshot.rows, places[at])
         found: dict[int, tuple[Unit, ...]] = {}
         for unit, mask in blank.items():
             for n in at[different[unit] & mask[at]].tolist():
@@ -422,7 +421,7 @@ class RowComparison:
         sheet_frame = old.sheet_rows
         places = match.positions(sheet_frame["id"].array, base.rows)
         at = np.flatnonzero(places >= 0)
-        masks = find_different_units(sheet_frame, at, base.rows, places[at])
+        masks = match.find_different_units(sheet_frame, at, base.rows, places[at])
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
         some = at[np.logical_or.reduce([masks[unit] for unit in units])]
         return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
@@ -436,17 +435,6 @@ class RowComparison:
         others = old.ids - present
         there = {*ids_of(snapshot.rows), *self.named, *elsewhere} if others else set()
         return select(frame, has_id_in(frame, others & there))
-
-
-def find_different_units(
-    one: pd.DataFrame, at: match.Positions, other: pd.DataFrame, places: match.Positions
-) -> dict[Unit, match.Mask]:
-    """Return, by unit, a mask of the pets that differ; a value also differs from a missing
-    value.
-    """
-    masks = match.differences(one, at, other, places)
-    back = match.differences(other, places, one, at)
-    return {unit: masks[unit] | back[unit] for unit in UNITS}
 
 
 def with_ids_by_name(sheet: Sheet, base: Base) -> Sheet:
@@ -1296,7 +1284,7 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
     at = np.flatnonzero(places >= 0)
     ids = plain_values(frame["id"].array.take(at))
     found: dict[int, tuple[Unit, ...]] = {}
-    for unit, mask in find_different_units(frame, at, newer_frame, places[at]).items():
+    for unit, mask in match.find_different_units(frame, at, newer_frame, places[at]).items():
         for n in np.flatnonzero(mask):
             found[ids[n]] = (*found.get(ids[n], ()), unit)
     return found

@@ -22,8 +22,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from petsync._collector import no_collection
 from petsync._display import count, quote
-from petsync._sync import no_collection
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
 from petsync.plan import match

@@ -14,7 +14,6 @@ import pandas as pd
 from petsync._display import as_html, as_text, count
 from petsync.models import Category, Pet, Tag
 from petsync.plan import match
-from petsync.plan.base import find_different_units
 from petsync.plan.change import Blocked, LongSequence
 from petsync.plan.fields import (
     COLUMNS_OF,
@@ -425,7 +424,7 @@ class _Comparison:
 
     def _select_different(self) -> list[_Pair]:
         """Return the pairs whose values differ, and remember in which units."""
-        masks = find_different_units(self._b.frame, self.at_b, self._a.frame, self.at_a)
+        masks = match.find_different_units(self._b.frame, self.at_b, self._a.frame, self.at_a)
         for unit, is_same in _SAME.items():
             at = np.flatnonzero(masks[unit])
             pets = zip(self._a.pets(self.at_a[at]), self._b.pets(self.at_b[at]), strict=True)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from petsync._sync import no_collection
+from petsync._collector import no_collection
 from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import find_shared_pets, is_empty, missing_columns, with_pet_ids

@@ -74,6 +74,7 @@ __all__ = [
     "differences",
     "edited_units",
     "find_absent_ids",
+    "find_different_units",
     "find_unproved_ids",
     "folded_among",
     "folded_forms",
@@ -181,6 +182,17 @@ def differences(
         ]
         result[unit] = np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
     return result
+
+
+def find_different_units(
+    one: pd.DataFrame, at: Positions, other: pd.DataFrame, places: Positions
+) -> dict[Unit, Mask]:
+    """Return, by unit, a mask of the pets that differ; a value also differs from a missing
+    value.
+    """
+    masks = differences(one, at, other, places)
+    back = differences(other, places, one, at)
+    return {unit: masks[unit] | back[unit] for unit in UNITS}
 
 
 def edited_units(rows: pd.DataFrame, at: Positions, base: Base) -> dict[Unit, Mask]:

@@ -66,7 +66,6 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import_module("petsync.report")
         return getattr(import_module(_HOMES[name]), name)
 
 

@@ -1,26 +1,15 @@
 """Plans, reports, sheets and snapshots as text, HTML, Markdown, workbooks and JSON.
 
-Importing this package registers how each type is displayed. The modules for a display are imported
-when it is needed.
+The modules for a display are imported when it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from petsync._display import as_html, as_text
 from petsync._terms import in_python
-from petsync.models import Account
-from petsync.plan.change import Snapshot
-from petsync.plan.differences import Differences
-from petsync.plan.explain import Explanation, Explanations
-from petsync.plan.plan import Plan, Summary
-from petsync.plan.rehearsal import Rehearsal
-from petsync.plan.report import Report, RoundReport, Rounds
-from petsync.plan.uploads import Pictures, UploadReport
-from petsync.table.sheet import Findings, Sheet
 
 if TYPE_CHECKING:
     from petsync.report.document import Document
@@ -59,24 +48,27 @@ def _in_python(document: Document) -> Document:
     return reword(document, in_python)
 
 
-_VIEWS: dict[type[Any], _View] = {
-    Account: _View("account", "account_view"),
-    Differences: _View("diff", "diff_view"),
-    Explanation: _View("explain", "explanation_view"),
-    Explanations: _View("explain", "explanations_view"),
-    Plan: _View("plan", "plan_view"),
-    Summary: _View("explain", "summary_view"),
-    Findings: _View("sheet", "findings_view", rows=5),
-    Sheet: _View("sheet", "sheet_view", rows=5),
-    Snapshot: _View("sheet", "snapshot_view"),
-    Rehearsal: _View("rehearsal", "rehearsal_view", rows=5),
-    Report: _View("run", "report_view"),
-    RoundReport: _View("round", "round_view"),
-    Rounds: _View("round", "rounds_view"),
-    Pictures: _View("images", "pictures_view"),
-    UploadReport: _View("images", "uploaded_view"),
+_VIEWS = {
+    "petsync.models.Account": _View("account", "account_view"),
+    "petsync.plan.change.Snapshot": _View("sheet", "snapshot_view"),
+    "petsync.plan.differences.Differences": _View("diff", "diff_view"),
+    "petsync.plan.explain.Explanation": _View("explain", "explanation_view"),
+    "petsync.plan.explain.Explanations": _View("explain", "explanations_view"),
+    "petsync.plan.plan.Plan": _View("plan", "plan_view"),
+    "petsync.plan.plan.Summary": _View("explain", "summary_view"),
+    "petsync.plan.rehearsal.Rehearsal": _View("rehearsal", "rehearsal_view", rows=5),
+    "petsync.plan.report.Report": _View("run", "report_view"),
+    "petsync.plan.report.RoundReport": _View("round", "round_view"),
+    "petsync.plan.report.Rounds": _View("round", "rounds_view"),
+    "petsync.plan.uploads.Pictures": _View("images", "pictures_view"),
+    "petsync.plan.uploads.UploadReport": _View("images", "uploaded_view"),
+    "petsync.table.sheet.Findings": _View("sheet", "findings_view", rows=5),
+    "petsync.table.sheet.Sheet": _View("sheet", "sheet_view", rows=5),
 }
+"""The view of each type, by the name of the type: a display imports only its own modules."""
 
-for _type, _view in _VIEWS.items():
-    as_text.register(_type, _view.text)
-    as_html.register(_type, _view.html)
+
+def view_of(value: object) -> _View:
+    """Return the view of a value that shows itself."""
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__)
+    return next(_VIEWS[name] for name in names if name in _VIEWS)

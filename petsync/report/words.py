@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
 
 from rich.cells import cell_len, chop_cells, split_graphemes
 
@@ -19,9 +19,11 @@ from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, release_
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.options import SEND_SHEET
 from petsync.plan.plan import Plan, Summary, iter_stale_rows
-from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result, merge_results
 from petsync.table.cells import make_visible
 from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, Sheet
+
+if TYPE_CHECKING:
+    from petsync.plan.report import Cause, Outcome, Report, Result
 
 __all__ = [
     "BRIEF_CAUSES",
@@ -376,11 +378,11 @@ CAUSES: Mapping[Cause, CauseText] = {
         f"{_RESUME} tries again. Please report it with the output of the same command with -v.",
     ),
 }
-SHOWN_CAUSES = frozenset[Cause]({"blocked", "from-plan", "not-looked-up"})
+SHOWN_CAUSES: frozenset[Cause] = frozenset({"blocked", "from-plan", "not-looked-up"})
 """Causes that the plan showed before anything was sent."""
-BRIEF_CAUSES = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
+BRIEF_CAUSES: frozenset[Cause] = frozenset({"already-so", "already-gone", "not-begun", "held-back"})
 """Causes of which only a few rows are shown."""
-_UNDECIDED_CAUSES = frozenset[Cause]({"service-error", "no-answer", "bad-answer"})
+_UNDECIDED_CAUSES: frozenset[Cause] = frozenset({"service-error", "no-answer", "bad-answer"})
 """Causes that do not say whether the change was made; the outcome does."""
 _OUTCOME_MEANING: Mapping[Outcome, str] = {
     "applied": "",
@@ -407,7 +409,7 @@ _UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
 }
 
 
-_SHEET_CAUSES = frozenset[Cause](
+_SHEET_CAUSES: frozenset[Cause] = frozenset(
     (
         "changed-since",
         "gone",
@@ -974,6 +976,9 @@ def format_outcomes(report: Report) -> str:
     """Return the number of rows with each outcome, and how many of them were sent in part: `4
     applied, 2 conflict (of these, 1 row's other edits were applied)`.
     """
+    # A display of something else imports no results.
+    from petsync.plan.report import OUTCOMES
+
     counts = report.counts
     parts = Counter(_outcomes_sent_in_part(report))
     return _join(
@@ -985,6 +990,8 @@ def format_outcomes(report: Report) -> str:
 
 def _outcomes_sent_in_part(report: Report) -> Iterator[Outcome]:
     """Yield the outcome of each row that also has an applied result."""
+    from petsync.plan.report import merge_results
+
     for several in report.repeated.values():
         worst = merge_results(several).outcome
         if worst != "applied" and any(result.outcome == "applied" for result in several):

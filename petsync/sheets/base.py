@@ -12,7 +12,6 @@ from petsync.plan.change import Snapshot
 from petsync.sheets.files import TEXT_SUFFIXES, Source
 from petsync.sheets.load import load
 from petsync.sheets.sidecar import BASE_NAME, BASE_TAB, read_sidecar_lines
-from petsync.sheets.xlsx.survey import lines_of
 from petsync.table.base import Base, ParcelError
 from petsync.table.sheet import Sheet
 
@@ -102,6 +101,7 @@ def find_store(path: Path) -> str:
 def _read_base_lines(source: Source) -> list[str] | None:
     # The modules for workbooks are loaded only for workbooks.
     from petsync.sheets.xlsx.package import Package
+    from petsync.sheets.xlsx.survey import lines_of
 
     package = Package(source)
     lines = lines_of(package, BASE_TAB)

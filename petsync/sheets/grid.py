@@ -28,6 +28,7 @@ __all__ = [
     "Grid",
     "Rows",
     "TextBytes",
+    "column_number",
     "is_longer",
     "letter",
     "merge_rows",
@@ -464,3 +465,11 @@ def _letters(column: int) -> Iterator[str]:
     while column:
         column, rest = divmod(column - 1, 26)
         yield chr(ord("A") + rest)
+
+
+def column_number(letters: str) -> int:
+    """Return the column (from 0) of letters in A1 notation."""
+    number = 0
+    for character in letters.upper():
+        number = number * 26 + ord(character) - ord("A") + 1
+    return number - 1

@@ -23,9 +23,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._collector import no_collection
 from petsync._display import quote
 from petsync._options import reject_unknown, show_keywords
-from petsync._sync import no_collection
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet, Tag, TagName, as_tag
 from petsync.plan.fields import tag_key

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 import msgspec
 import pandas as pd
 
-import petsync.apply.planfile
-import petsync.report  # noqa: F401 - plans, reports and sheets use it to display themselves
 from petsync import sheets
 from petsync._display import type_name
 from petsync._files import is_address, is_in_parts, real_path

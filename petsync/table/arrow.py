@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from petsync._sync import no_collection
+from petsync._collector import no_collection
 from petsync.errors import SettingsError
 from petsync.models import Pet, Tag, TagName
 from petsync.table.frame import (

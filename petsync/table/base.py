@@ -30,7 +30,6 @@ from petsync.table.arrow import (
     without_duplicates,
 )
 from petsync.table.columns import COLUMNS, LISTS
-from petsync.table.decode import table_from_json
 from petsync.table.frame import (
     EXTRA,
     has_id_in,
@@ -411,6 +410,9 @@ class Base:
         try:
             header = msgspec.json.decode(head, type=_Header)
             if unpacked.version == _OLD_VERSION:
+                # Few exports are as old as that.
+                from petsync.table.decode import table_from_json
+
                 pets = decode_pets(second.to_pybytes() or b"[]")
                 table = table_from_json(first.to_pybytes())
             else:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from petsync._sync import no_collection
+from petsync._collector import no_collection
 from petsync.errors import ResponseError
 from petsync.protocol import json, xml
 from petsync.table.arrow import (

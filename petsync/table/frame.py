@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.types as types
 
+from petsync._collector import no_collection
 from petsync._display import type_name
-from petsync._sync import no_collection
 from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag, as_tag
 from petsync.table.columns import COLUMNS

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync._display import quote
-from petsync.sheets.grid import Bools, CellKind, Cells, Grid
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid, column_number
 from petsync.sheets.headers import ACTION, Headers, fold_header, mapping_way, own_results
 from petsync.sheets.validate import text
 from petsync.sheets.validate.columns import Numbers
 from petsync.sheets.validate.findings import Note, Notes
-from petsync.sheets.xlsx.xml import column_number
 from petsync.table.cells import trim
 
 __all__ = [

@@ -18,7 +18,7 @@ from petsync.errors import SheetError
 from petsync.sheets import base
 from petsync.sheets.csv import Line, dialect_of, record_lines, unescape_formula
 from petsync.sheets.files import Source
-from petsync.sheets.grid import letter
+from petsync.sheets.grid import column_number, letter
 from petsync.sheets.results import sidecar_lines
 from petsync.sheets.xlsx.edit import NewCell, Row, WorksheetPart, corners
 from petsync.sheets.xlsx.edit_parts import (
@@ -32,7 +32,7 @@ from petsync.sheets.xlsx.edit_parts import (
     xml_text,
 )
 from petsync.sheets.xlsx.write import OWN_RULE, hide_lines, name_base
-from petsync.sheets.xlsx.xml import MarkupError, column_number
+from petsync.sheets.xlsx.xml import MarkupError
 from petsync.table.cells import make_visible
 from petsync.table.sheet import Finding, Sheet
 from petsync.workbook import MAX_CELL, MAX_ROWS, CellStyle, bulk_workbook, height_xml, row_xml

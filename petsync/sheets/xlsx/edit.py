@@ -17,7 +17,7 @@ from petsync.sheets import exact
 from petsync.sheets.base import BASE_TAB
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source
-from petsync.sheets.grid import ROW_NUMBER, CellEdits, letter
+from petsync.sheets.grid import ROW_NUMBER, CellEdits, column_number, letter
 from petsync.sheets.headers import RESULT_PREFIX
 from petsync.sheets.xlsx.edit_parts import (
     Element,
@@ -38,7 +38,6 @@ from petsync.sheets.xlsx.xml import (
     RowMark,
     Walk,
     check_form,
-    column_number,
     has_only_tags,
 )
 from petsync.table.sheet import Sheet, cell_address

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from petsync.errors import SheetError
-from petsync.sheets.grid import Bools, CellKind, letter
+from petsync.sheets.grid import Bools, CellKind, column_number, letter
 from petsync.sheets.xlsx.xml import (
     CellMark,
     MarkupError,
     RowMark,
     Walk,
-    column_number,
     contains_pair,
 )
 

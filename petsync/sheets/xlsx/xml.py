@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from petsync.sheets.grid import letter
+from petsync.sheets.grid import column_number, letter
 
 __all__ = [
     "MAX_DEPTH",
@@ -25,7 +25,6 @@ __all__ = [
     "Walk",
     "check_count",
     "check_form",
-    "column_number",
     "contains_pair",
     "elements",
     "has_only_tags",
@@ -326,11 +325,3 @@ def _parse(parser: expat.XMLParserType, data: bytes, *, whole: bool = True) -> N
     except (expat.ExpatError, LookupError, ValueError) as error:
         # LookupError and ValueError mean an unknown encoding, or one with multi-byte characters.
         raise MarkupError(str(error)) from None
-
-
-def column_number(letters: str) -> int:
-    """Return the column (from 0) of letters in A1 notation."""
-    number = 0
-    for character in letters.upper():
-        number = number * 26 + ord(character) - ord("A") + 1
-    return number - 1
