@@ -169,11 +169,13 @@ def _read_own_lines(
         return None
     if not all(each.suffix.casefold() in TEXT_SUFFIXES and _is_large(each) for each in paths):
         return None
-    one_lines, two_lines = pool.map(lambda path: Lines.of(load(path)), paths)
-    if one_lines is None or two_lines is None:
+    sources = [*pool.map(load, paths)]
+    if any(each.kind != "text" for each in sources):
         return None
-    own = leave_out_common_lines(one_lines, two_lines)
-    read = _with_statuses([*pool.map(lambda each: read_source(each.source, options), own)])
+    own = leave_out_common_lines(*pool.map(Lines, sources))
+    if own is None:
+        return None
+    read = _with_statuses([read_source(each.source, options) for each in own])
     one, two = (each for each in read if isinstance(each, Sheet))
     named = np.fromiter(one.named_ids | two.named_ids, np.int64)
     if (

@@ -302,9 +302,10 @@ class _Table:
         part = replace(side, frame=side.frame.iloc[at], others=others)
         return _Table(part, self.columns, self.own)
 
-    def pets(self, at: Sequence[int] | match.Positions) -> list[Pet]:
-        """Return the pets at these positions."""
-        return pets_at(self.frame, at)
+    def pets(self, at: Sequence[int] | match.Positions, unit: Unit | None = None) -> list[Pet]:
+        """Return the pets at these positions; with a `unit`, only its values."""
+        columns = self.columns if unit is None else COLUMNS_OF[unit]
+        return pets_at(self.frame[[name for name in columns if name in self.columns]], at)
 
     def where(self, at: int) -> str:
         """Return the address of the row at this position, "" for -1."""
@@ -427,7 +428,9 @@ class _Comparison:
         masks = match.find_different_units(self._b.frame, self.at_b, self._a.frame, self.at_a)
         for unit, is_same in _SAME.items():
             at = np.flatnonzero(masks[unit])
-            pets = zip(self._a.pets(self.at_a[at]), self._b.pets(self.at_b[at]), strict=True)
+            pets = zip(
+                self._a.pets(self.at_a[at], unit), self._b.pets(self.at_b[at], unit), strict=True
+            )
             masks[unit][at] = np.fromiter((not is_same(*both) for both in pets), bool, len(at))
         own = self._a.differ_in_own(self.at_a, self._b, self.at_b)
         found = []

@@ -75,6 +75,7 @@ __all__ = [
     "edited_units",
     "find_absent_ids",
     "find_different_units",
+    "find_positions",
     "find_unproved_ids",
     "folded_among",
     "folded_forms",
@@ -104,7 +105,7 @@ Positions = npt.NDArray[np.intp]
 _Array = pd.api.extensions.ExtensionArray
 
 _SPARSE = 4
-"""The average distance between ids above which they are looked up by hashing."""
+"""The average distance between ids above which no table of all numbers between them is made."""
 
 
 def positions(ids: _Array, pets: pd.DataFrame) -> Positions:
@@ -117,9 +118,9 @@ def positions(ids: _Array, pets: pd.DataFrame) -> Positions:
     known = pets["id"].array.to_numpy(dtype=np.int64)
     has_id = ~ids.isna()
     if has_id.all():
-        return _find_positions(ids.to_numpy(dtype=np.int64), known)
+        return find_positions(ids.to_numpy(dtype=np.int64), known)
     found = np.full(len(ids), -1, dtype=np.intp)
-    found[has_id] = _find_positions(ids[has_id].to_numpy(dtype=np.int64), known)
+    found[has_id] = find_positions(ids[has_id].to_numpy(dtype=np.int64), known)
     return found
 
 
@@ -142,7 +143,7 @@ def positions_of(ids: Collection[int], pets: pd.DataFrame) -> Positions:
     if not ids:
         return np.empty(0, dtype=np.intp)
     known = pets["id"].array.to_numpy(dtype=np.int64)
-    return _find_positions(np.fromiter(ids, np.int64, len(ids)), known)
+    return find_positions(np.fromiter(ids, np.int64, len(ids)), known)
 
 
 def mask_named(places: Positions, ids: Collection[int], pets: pd.DataFrame) -> Mask:
@@ -215,10 +216,15 @@ def any_unit(masks: Mapping[Unit, Mask]) -> Mask:
     return mask
 
 
-def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
+def find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
+    """Return the position in `known`, whose ids are unique, of each id; -1 if it is not there."""
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
     if high - low > _SPARSE * len(known):
-        return pd.Index(known).get_indexer(pd.Index(ids))
+        if not all((each[1:] > each[:-1]).all() for each in (ids, known)):
+            return pd.Index(known).get_indexer(pd.Index(ids))
+        found = np.searchsorted(known, ids)
+        found[found == len(known)] = 0
+        return np.where(known[found] == ids, found, -1)
     # A service assigns ids close together. The table covers the lowest to the highest id, and its
     # last place is for all other ids.
     places = np.full(high - low + 2, -1, dtype=np.intp)

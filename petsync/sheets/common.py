@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from petsync.plan.match import find_positions
 from petsync.sheets.files import Source
+from petsync.table.lists import blocks
 
 __all__ = ["Lines", "OwnLines", "leave_out_common_lines"]
 
@@ -19,18 +21,15 @@ _MAX_DIGITS = 18
 _IS_DELIMITER = np.isin(np.arange(256), (*b",;\t",))
 _WORD = np.dtype("<u8")
 _POWERS = 10 ** np.arange(9, dtype=np.int64)
-_BLOCK = 1 << 20
-"""The bytes that are searched at once: they stay in the processor's cache."""
-_RUNS = (256, 16, 1)
+_BLOCK = 1 << 22
+"""The bytes that are searched at once."""
+_PART = 1 << 17
+"""The lines whose ids are read at once. Threads wait for each other between many small steps."""
+_RUNS = (256, 32, 4, 1)
 """How many lines are compared at once: fewer of them where one differs."""
 
-_Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-_NO_LINES = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, bool)
-"""The first line, which begins at 0 and is never left out."""
 
 
 class OwnLines(NamedTuple):
@@ -43,26 +42,30 @@ class OwnLines(NamedTuple):
     """The ids at the start of the lines that are left out, each of them once in either file."""
 
 
-def leave_out_common_lines(a: Lines, b: Lines) -> tuple[OwnLines, OwnLines]:
-    """Return both files without the lines that start with an id and are the same in both.
+def leave_out_common_lines(a: Lines, b: Lines) -> tuple[OwnLines, OwnLines] | None:
+    """Return both files without the lines that start with an id and are the same in both; None if a
+    record has several lines, so that a line need not be a record.
 
     A line stays if its id is at the start of another line of its file, too.
     """
+    if not _are_records(a.source.data, a.offsets):
+        return None
     ids, at_a, at_b = _pair(a, b)
-    is_same = _find_same(a, b, at_a, at_b)
-    ids = ids[is_same]
-    return a.without(at_a[is_same], ids), b.without(at_b[is_same], ids)
+    masks = [_find_same(a, b, at_a[part], at_b[part]) for part in blocks(len(ids))]
+    same = np.flatnonzero(np.concatenate([np.empty(0, bool), *masks]))
+    own_a, own_b = a.without(at_a[same], ids[same]), b.without(at_b[same], ids[same])
+    # The lines of B that are left out are lines of A.
+    rest = own_b.source.data
+    return (own_a, own_b) if _are_records(rest, _find_starts(rest)) else None
 
 
 def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
     """Return the ids that both files have, in the order of A's lines, and the positions of their
     lines.
     """
-    # The ids of each file are sorted.
-    places = np.searchsorted(a.ids, b.ids)
-    is_common = places < len(a.ids)
-    is_common[is_common] = a.ids[places[is_common]] == b.ids[is_common]
-    ids, at_a, at_b = b.ids[is_common], a.at[places[is_common]], b.at[is_common]
+    places = find_positions(b.ids, a.ids)
+    common = np.flatnonzero(places >= 0)
+    ids, at_a, at_b = b.ids[common], a.at[places[common]], b.at[common]
     if (at_a[1:] > at_a[:-1]).all():
         return ids, at_a, at_b
     order = np.argsort(at_a)
@@ -73,8 +76,8 @@ def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
     """Return a mask of the pairs of lines that are the same. Lines that follow each other in both
     files are compared together first.
     """
-    sizes = np.diff(a.offsets)[at_a], np.diff(b.offsets)[at_b]
-    is_same: _Mask = sizes[0] == sizes[1]
+    sizes = (each.offsets[at + 1] - each.offsets[at] for each, at in ((a, at_a), (b, at_b)))
+    is_same: _Mask = np.equal(*sizes)
     pairs = np.flatnonzero(is_same)
     for size in _RUNS:
         begins = np.ones(len(pairs), dtype=bool)
@@ -91,9 +94,9 @@ def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
     return is_same
 
 
-def _bytes_between(lines: Lines, firsts: _Numbers, lasts: _Numbers) -> Iterator[bytes]:
+def _bytes_between(lines: Lines, firsts: _Numbers, lasts: _Numbers) -> Iterator[memoryview]:
     """Yield the bytes from each of the first lines up to the end of each of the last ones."""
-    data, offsets = lines.source.data, lines.offsets
+    data, offsets = memoryview(lines.source.data), lines.offsets
     bounds = zip(offsets[firsts].tolist(), offsets[lasts + 1].tolist(), strict=True)
     return (data[begin:end] for begin, end in bounds)
 
@@ -105,53 +108,24 @@ class Lines:
         self.source = source
         data = source.data
         self._bytes = np.frombuffer(data, np.uint8)
-        self._has_returns = self._has_quotes = False
-        # Each block is read from memory once, for all that is needed of it.
-        blocks = [self._scan(data, start) for start in range(0, len(data), _BLOCK)]
-        starts, ids, are_ids = map(np.concatenate, zip(_NO_LINES, *blocks, strict=True))
+        starts = _find_starts(data)
+        parts = [self._read_ids(starts[n : n + _PART]) for n in range(0, len(starts), _PART)]
+        ids, are_ids = map(np.concatenate, zip(*parts, strict=True))
         is_ended = len(starts) > 1 and starts[-1] == len(data)
         self.offsets: _Numbers = starts if is_ended else np.append(starts, len(data))
         """Where each line begins, and the end of the last one."""
         at = np.flatnonzero(are_ids)
-        self.ids, self.at = _keep_unique(ids[at[at >= _HEAD]], at[at >= _HEAD])
+        at = at[np.searchsorted(at, _HEAD) :]
+        self.ids, self.at = _keep_unique(ids[at], at)
         """The ids at the start of lines, in order and each only once in the file, and the positions
         of these lines. An id in the last bytes of the file may be missing.
         """
 
-    @classmethod
-    def of(cls, source: Source) -> Lines | None:
-        """Return the lines of a file; None if a record has several lines, so that a line need not
-        be a record, and for a file that is no text.
-        """
-        if source.kind != "text":
-            return None
-        lines = cls(source)
-        return lines if lines._are_records() else None
-
-    def _are_records(self) -> bool:
-        """Return true if every line has an even number of quotes, and ends in a line feed."""
-        if self._has_returns:
-            returns = _find(self._bytes, b"\r") + 1
-            if (returns >= len(self._bytes)).any() or (self._bytes[returns] != ord("\n")).any():
-                return False
-        if not self._has_quotes:
-            return True
-        quotes = _find(self._bytes, b'"')
-        lines = np.searchsorted(self.offsets, quotes, side="right") - 1
-        return not (np.bincount(lines, minlength=1) % 2).any()
-
-    def _scan(self, data: bytes, start: int) -> tuple[_Numbers, _Numbers, _Mask]:
-        """Return where lines begin after the line feeds of a block; and of each of these lines, the
-        number at its start, and whether that is an id.
-        """
-        stop = start + _BLOCK
-        self._has_returns = self._has_returns or data.find(b"\r", start, stop) >= 0
-        self._has_quotes = self._has_quotes or data.find(b'"', start, stop) >= 0
-        starts = np.flatnonzero(self._bytes[start:stop] == ord("\n")) + (start + 1)
+    def _read_ids(self, starts: _Numbers) -> tuple[_Numbers, _Mask]:
+        """Return the number at the start of each of these lines, and whether it is an id."""
         ids, digits = self._read_digits(starts)
-        ends = np.minimum(starts + digits, len(data) - 1)
-        are_ids = (digits > 0) & (digits <= _MAX_DIGITS) & _IS_DELIMITER[self._bytes[ends]]
-        return starts, ids, are_ids
+        ends = np.minimum(starts + digits, len(self._bytes) - 1)
+        return ids, (digits > 0) & (digits <= _MAX_DIGITS) & _IS_DELIMITER[self._bytes[ends]]
 
     def _read_digits(self, starts: _Numbers) -> tuple[_Numbers, _Numbers]:
         """Return the numbers at these places, and how many digits each of them has. A number with
@@ -190,16 +164,32 @@ def _keep_unique(ids: _Numbers, at: _Numbers) -> tuple[_Numbers, _Numbers]:
     return known[counts == 1], at[first[counts == 1]]
 
 
-def _find(data: _Bytes, mark: bytes) -> _Numbers:
+def _find_starts(data: bytes) -> _Numbers:
+    """Return where lines begin: at 0, and after each line feed."""
+    return np.concatenate([np.zeros(1, np.int64), _find(data, "\n") + 1])
+
+
+def _find(data: bytes, mark: str) -> _Numbers:
     """Return the places of a character."""
-    code = ord(mark)
-    blocks = range(0, len(data), _BLOCK)
-    return np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(np.flatnonzero(data[start : start + _BLOCK] == code) + start for start in blocks),
-        ]
-    )
+    places = [np.empty(0, np.int64)]
+    is_mark = np.empty(min(_BLOCK, len(data)), dtype=bool)
+    for start in range(0, len(data), _BLOCK):
+        block = np.frombuffer(data, np.uint8, min(_BLOCK, len(data) - start), start)
+        found = np.equal(block, ord(mark), out=is_mark[: len(block)])
+        places.append(np.flatnonzero(found) + start)
+    return np.concatenate(places)
+
+
+def _are_records(data: bytes, offsets: _Numbers) -> bool:
+    """Return true if every line, which begins at one of the offsets, has an even number of quotes
+    and ends in a line feed.
+    """
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+        return False
+    if b'"' not in data:
+        return True
+    lines = np.searchsorted(offsets, _find(data, '"'), side="right")
+    return not (np.bincount(lines, minlength=1) % 2).any()
 
 
 def _parse_digits(words: np.ndarray[Any, np.dtype[np.uint64]]) -> tuple[_Numbers, _Numbers]:
