@@ -334,10 +334,20 @@ def test_a_file_that_is_nested_without_end_is_no_plan() -> None:
 
 @pytest.mark.parametrize(
     "known",
-    [[MIN_ID, 0, MAX_ID], [5], [5, 6, 7, 9], [MAX_ID - 1, MAX_ID], [MIN_ID, MIN_ID + 1], []],
+    [
+        [MIN_ID, 0, MAX_ID],
+        [5],
+        [5, 6, 7, 9],
+        [MAX_ID - 1, MAX_ID],
+        [MIN_ID, MIN_ID + 1],
+        [],
+        [number * 10**9 for number in range(2 * FEW)],
+    ],
 )
 def test_ids_are_found_however_far_they_lie_apart(known: list[int]) -> None:
-    """Ids are found by a table where they lie close together, and by hashing where they do not."""
+    """Ids are found by a table where they lie close together; where they do not, by a search if
+    they are in order, else by hashing.
+    """
     pets = frame_from_pets([Pet(id=number) for number in known])
     asked = [*known, MAX_ID, MIN_ID, 0, 8, None]
     expected = [known.index(each) if each in known else -1 for each in asked]
@@ -345,6 +355,9 @@ def test_ids_are_found_however_far_they_lie_apart(known: list[int]) -> None:
     for times in (1, FEW):
         ids = integers(asked * times)
         assert positions(ids, pets).tolist() == expected * times
+    ordered = [each for each in range(-9, 10) if each not in known] + known[FEW // 2 :]
+    expected = [known.index(each) if each in known else -1 for each in ordered]
+    assert positions(integers(ordered), pets).tolist() == expected
 
 
 def test_a_text_without_the_letters_of_the_store_replaces_none(tmp_path: Path) -> None:
