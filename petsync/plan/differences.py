@@ -304,8 +304,9 @@ class _Table:
 
     def pets(self, at: Sequence[int] | match.Positions, unit: Unit | None = None) -> list[Pet]:
         """Return the pets at these positions; with a `unit`, only its values."""
-        columns = self.columns if unit is None else COLUMNS_OF[unit]
-        return pets_at(self.frame[[name for name in columns if name in self.columns]], at)
+        if unit is None:
+            return pets_at(self.frame, at)
+        return pets_at(self.frame[[name for name in COLUMNS_OF[unit] if name in self.columns]], at)
 
     def where(self, at: int) -> str:
         """Return the address of the row at this position, "" for -1."""

@@ -167,6 +167,8 @@ _GAP = 2
 _INNER = 6
 """The indent of the lines below a line with a symbol."""
 _NO_VALUE = "-"
+_BATCH = 100
+"""The lines that are printed together."""
 _SCREEN_LINES = 28
 """If there are more lines than this, a summary at the top is repeated at the end."""
 
@@ -176,9 +178,12 @@ def show(document: Document, console: Console) -> None:
     columns.
     """
     document = reword(document, in_shell)
-    for line in document_lines(document, min(max(console.width, _NARROW), _WIDE)):
-        line.rstrip()
-        console.print(line, soft_wrap=True)
+    lines = document_lines(document, min(max(console.width, _NARROW), _WIDE))
+    # Rich takes as long for a call as for a few lines.
+    while batch := [*islice(lines, _BATCH)]:
+        for line in batch:
+            line.rstrip()
+        console.print(Text("\n").join(batch), soft_wrap=True)
 
 
 def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
