@@ -42,7 +42,7 @@ import xlsxwriter
 from load import status
 from python_calamine import load_workbook
 
-from petsync._sync import no_collection
+from petsync._collector import no_collection
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.load import load
 from petsync.sheets.read import read_grid

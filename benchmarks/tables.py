@@ -22,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from load import answer
 
-from petsync._sync import no_collection
+from petsync._collector import no_collection
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison

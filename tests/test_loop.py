@@ -21,7 +21,8 @@ from unittest.mock import Mock
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
 
-from petsync._sync import LoopThread, Task, _Promise, delegate, make_synchronous, no_collection
+from petsync._collector import no_collection
+from petsync._sync import LoopThread, Task, _Promise, delegate, make_synchronous
 
 
 @pytest.fixture

@@ -911,7 +911,7 @@ def problems(ended: ReportView) -> str:
             )
             details = group_details(dataclasses.replace(group, text=text), ended.names, _NAMED)
             is_open = details.is_open or group.outcome in _URGENT
-            blocks.append(dataclasses.replace(details, is_open=is_open))
+            blocks.append(msgspec.structs.replace(details, is_open=is_open))
     return blocks_html(*blocks) if blocks else ""
 
 
