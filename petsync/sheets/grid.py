@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -455,6 +455,7 @@ class CellEdits:
         return {name for texts in (*self.own.values(), *shared) for name in texts}
 
 
+@lru_cache(maxsize=1024)
 def letter(column: int) -> str:
     """Return a column's letters in A1 notation; the first column is 0."""
     return "".join(reversed(list(_letters(column))))

@@ -293,7 +293,9 @@ class _Reader:
             self._text.append(text)
 
     def _count(self, attributes: Mapping[str, str], name: str) -> int:
-        text = attributes.get(name, "1")
+        text = attributes.get(name)
+        if text is None:
+            return 1
         if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < _MAX_COUNT):
             raise _damage_error(self._path, f"{name} is {text[:20]!r}")
         return int(text)
