@@ -196,16 +196,19 @@ def test_rows_that_were_sorted_and_edited(book: Desk) -> None:
 
 def test_what_the_store_changed_since_stays(book: Desk) -> None:
     """A row that added a pet has its values then as a base, so a later change in the
-    store stays.
+    store stays, also if the user typed the pet's id into the row, and in a copy.
     """
     rex = book.pet("Rex")
     book.store.api.update_pet(msgspec.structs.replace(rex, status="sold"))
-    plan = book.plan()
-    assert not plan.changes
-    assert plan.older == (8,)
+    for cells in ({}, {"id": str(rex.id)}):
+        book.write(8, cells)
+        plan = book.plan()
+        assert not plan.changes
+        assert plan.older == (8,)
     book.write(8, {"tags": "calm"})
-    (update,) = book.plan().changes
-    assert update.fields == ("tags",)
+    for path in (book.path, Path(shutil.copy(book.path, book.path.with_name("copy.xlsx")))):
+        (update,) = book.plan(path).changes
+        assert update.fields == ("tags",)
 
 
 @pytest.mark.parametrize("is_copy", [True, False])

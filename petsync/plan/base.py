@@ -1110,7 +1110,7 @@ class _SheetAfterRuns:
         self._current = {} if current is None else {pet.id: pet for pet in pets_of(unseen, current)}
         known = Vocabulary(base.rows if current is None else current)
         self._judge = Judge(known if vocabulary is None else vocabulary)
-        self._base = self._with_added(base, own)
+        self._base = self._with_added(base, [*copies, *own])
         self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.rows)}
         self._first = {
             pet_id: self._base.sheet_pets.get(pet_id, old) for pet_id, old in self._old.items()
@@ -1142,11 +1142,11 @@ class _SheetAfterRuns:
         unsure_units = {pet_id: units for pet_id, units in unsure.items() if units}
         return replace(_with_units(self._base, sides), unsure_units=unsure_units)
 
-    def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
-        """Return the base with the pets that the sheet's runs added, if their rows have ids."""
+    def _with_added(self, base: Base, runs: Iterable[SentRun]) -> Base:
+        """Return the base with the pets that the runs added, if their rows have ids."""
         added = {
             change.after.id or 0: (change.after, _cells_of(change, run.categories))
-            for run in own
+            for run in runs
             for change in run.sent
             if isinstance(change, Add) and change.after.id in self._rows.keys() - base.ids
         }

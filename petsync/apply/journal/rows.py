@@ -1008,17 +1008,18 @@ def _read_changes(connection: sqlite3.Connection, run: str) -> Sequence[Change]:
 
 def _build_change(entry: Entry) -> Change | None:
     """Return the change of an entry, with the pets from the journal; None if they are incomplete,
-    or if the service assigned the id of an add.
+    or if the service assigned another id to an add than the row's.
     """
     row, source, before, after = entry.row, entry.source, entry.before, entry.after
     if entry.kind == "delete" and before is not None:
         return Delete(row=row, source=source, before=before)
-    if entry.pet_id is None or after is None:
+    pet_id = entry.assigned_id if entry.pet_id is None else entry.pet_id
+    if pet_id is None or after is None:
         return None
     if entry.kind == "update" and before is not None:
         return Update(row=row, source=source, fields=entry.fields, before=before, after=after)
-    if entry.kind == "add" and entry.assigned_id in (None, entry.pet_id):
-        pet = msgspec.structs.replace(after, id=entry.pet_id)
+    if entry.kind == "add" and entry.assigned_id in (None, pet_id):
+        pet = msgspec.structs.replace(after, id=pet_id)
         return Add(row=row, source=source, fields=entry.fields, after=pet)
     return None
 
