@@ -1649,6 +1649,21 @@ def test_one_of_two_rows_with_add_another_is_left(another: Desk) -> None:
     assert not plan.adds
 
 
+def test_the_second_of_two_equal_rows_that_is_renamed_adds_no_third_pet(another: Desk) -> None:
+    """If a row is inserted above two equal rows, and the one with `add-another` is renamed, it is a
+    conflict.
+    """
+    another.write(9, {**TWIN, "action": None, "name": "Tim"})
+    another.write(10, {**TWIN, "name": "Tim"})
+    another.apply()
+    another.edit(lambda sheet: sheet.insert_rows(8))
+    another.write(8, XAVER)
+    another.write(11, {"name": "Other"})
+    plan = another.plan()
+    assert [add.after.name for add in plan.adds] == ["Xaver"]
+    assert [each.row for each in plan.conflicts] == [11]
+
+
 def test_a_new_row_with_add_another_is_an_add(another: Desk) -> None:
     """A new row with `add-another` next to an added one is an add."""
     another.write(9, {**TWIN, "name": "Other"})
@@ -1712,6 +1727,19 @@ def test_a_row_in_doubt_by_its_name_draws_no_other_into_doubt(three: Desk) -> No
     plan = three.plan()
     assert [add.after.name for add in plan.adds] == ["Zoe"]
     assert [(each.row, each.pet_id) for each in plan.conflicts] == [(2, three.pet("Cid").id)]
+
+
+def test_a_new_row_with_the_name_of_a_renamed_one(three: Desk) -> None:
+    """In a sorted sheet, a row that was renamed is a conflict, although a new row with nothing else
+    in common has its former name.
+    """
+    three.write(10, {"name": "Oscar"})
+    three.edit(_move_up)
+    three.edit(lambda sheet: sheet.insert_rows(5))
+    three.write(5, {"name": "Cid", "status": "available", "category": "Cats", "tags": "shy"})
+    plan = three.plan()
+    assert not plan.changes
+    assert [each.row for each in plan.conflicts] == [2, 5]
 
 
 NEW_REX = Pet(

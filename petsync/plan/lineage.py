@@ -1102,7 +1102,7 @@ def _match_lost_rows(
     # `add-another`. Another row then matches this record only if its name is similar, too.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
-        record.identity: _names(record, line)[1]
+        record.identity: line
         for record, line in alone
         if len(found[line.row].records) == 1
         if any(_names(record, line)) or _is_another_still(record, line)
@@ -1127,7 +1127,7 @@ def _match_lost_rows(
             )
         if record.identity in has_row and not is_another:
             is_like &= any(_names(record, line)) or _is_only_renamed(
-                record, line, is_other_similar=has_row[record.identity]
+                record, line, has_row[record.identity]
             )
         return is_like
 
@@ -1147,14 +1147,17 @@ def _match_lost_rows(
     }
 
 
-def _is_only_renamed(record: RowRecord, line: _Line, *, is_other_similar: bool) -> bool:
+def _is_only_renamed(record: RowRecord, line: _Line, other: _Line) -> bool:
     """Return true if the row has all values of the record but the name, and the names have a word
-    in common. If the row that is taken for the record's has only a similar name, the tags or
-    photos are enough.
+    in common. If the `other` row, which is taken for the record's, has only a similar name, the
+    tags or photos are enough; if it has less than half of the other values, so is a category.
     """
-    has_looks = content(record.row_pet, _LOOKS) == content(line.row_pet, _LOOKS)
-    has_own = bool(_find_support(record, line) & {*LISTS})
-    return has_looks and ((is_other_similar and has_own) or _is_nearly(record, line))
+    if content(record.row_pet, _LOOKS) != content(line.row_pet, _LOOKS):
+        return False
+    support = _find_support(record, line)
+    if _names(record, other)[1] and support & {*LISTS}:
+        return True
+    return (bool(support) and not _is_backed(record, other)) or _is_nearly(record, line)
 
 
 def _iter_lost_rows(
@@ -1685,24 +1688,36 @@ class _Matching:
 
     def _match_same_values(self) -> None:
         """Match rows with the same values; first those with the action `add-another`, which match
-        fewer records.
+        fewer records. Of the records, those whose pets no other row names come first, and of these
+        the ones with the row's action.
         """
-        for is_another in (True, False):
-            olds = _group_by(self._key, self._old)
-            new = [line for line in self._new if (line.action == "add-another") is is_another]
+        for is_another, is_claimed, is_same in product((True, False), (False, True), (True, False)):
+            was_another = is_another is is_same
+            new = [line for line in self._new if _adds_another(line) is is_another]
+            old = [
+                record
+                for record in self._old
+                if (record.pet_id in self._order.ids) is is_claimed
+                and _adds_another(record) is was_another
+            ]
+            if not (old and new):
+                continue
+            olds = _group_by(self._key, old)
             for key, lines in _group_by(self._key, new).items():
                 records = [r for r in olds.get(key, []) if not _wants_another(r, lines[0])]
-                self._match_equal(records, lines)
+                self._match_equal(records, lines, is_claimed=is_claimed)
             self._drop_matched()
         self._old = [r for r in self._old if r.pet_id not in self._order.ids]
 
-    def _match_equal(self, records: Sequence[RowRecord], lines: Sequence[_Line]) -> None:
-        """Match these rows with these records, which have the same values. Of several records in
-        the place of a row, those whose pets no other row names come first.
+    def _match_equal(
+        self, records: Sequence[RowRecord], lines: Sequence[_Line], *, is_claimed: bool
+    ) -> None:
+        """Match these rows with these records, which have the same values. If other rows name the
+        records' pets, the records show only that each row has a pet.
         """
         there = {line.row: line for line in lines}
         places: dict[int, _Pair] = {}
-        for record in sorted(records, key=lambda record: record.pet_id in self._order.ids):
+        for record in records:
             if _is_there(record, line := there.get(record.row)) and line is not None:
                 places.setdefault(record.row, (record, line))
         exact = [*places.values()]
@@ -1714,7 +1729,7 @@ class _Matching:
             self._match_pasted(rest, free)
             return
         self._add_certain(exact, is_edited=False)
-        if len(rest) <= len(free):
+        if is_claimed or len(rest) <= len(free):
             self._add_certain(zip(rest, free, strict=False), is_edited=False)
         else:
             for line in free:
@@ -2226,9 +2241,13 @@ def _score_likeness(record: RowRecord, line: _Line) -> int:
     return likeness + 3 * _is_another_still(record, line)
 
 
+def _adds_another(item: _Item) -> bool:
+    return item.action == "add-another"
+
+
 def _is_another_still(record: RowRecord, line: _Line) -> bool:
     """Return true if both rows have the action `add-another`, which adds a single pet."""
-    return record.action == line.action == "add-another"
+    return _adds_another(record) and _adds_another(line)
 
 
 def _wants_another(record: RowRecord, line: _Line) -> bool:
