@@ -380,6 +380,34 @@ def test_a_new_litter_with_the_names_of_the_last_one_is_added(desk: Desk) -> Non
     plan = desk.plan()
     assert not plan.changes
     assert [each.rule for each in plan.conflicts] == ["added-claimed"] * 4
+    # A new row does not take the place of a pet whose row was removed.
+    desk.edit(lambda sheet: (sheet.delete_rows(12, 4), sheet.delete_rows(8)))
+    desk.write(11, {**KITS[0], "status": "sold", "tags": "calm"})
+    assert not desk.plan().changes
+    assert only_conflict(desk.plan()).rule == "added-before"
+
+
+def test_a_litter_is_added_each_time_that_it_asks_for_another(desk: Desk) -> None:
+    """Rows with `add-another` are new pets each time, in a workbook into which petsync wrote the
+    ids of the last ones; in another export, if the actions of the last ones are `ignore`.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    for count in range(1, 4):
+        desk.write(7 + count, {**REX, "action": "add-another"})
+        sheet = desk.store.read(desk.path)
+        report = desk.store.apply(desk.store.plan(sheet), progress=False)
+        ps.write_back(sheet, report, only_ids=True)
+        assert desk.names().count("Rex") == count
+    desk.path = desk.path.with_name("other.xlsx")
+    desk.export()
+    desk.write(11, {**REX, "action": "add-another"})
+    conflict = only_conflict(desk.plan())
+    assert conflict.rule == "added-claimed"
+    assert "`ignore`" in conflict.suggestion
+    for row in (8, 9, 10):
+        desk.write(row, {"action": "ignore"})
+    assert [each.kind for each in desk.plan().changes] == ["add"]
 
 
 @pytest.mark.parametrize("is_frame", [True, False])

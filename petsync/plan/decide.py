@@ -565,8 +565,10 @@ class Decisions:
         place = self._known.get(row.number)
         if place is None:
             hint = "Remove one of the two rows, or correct the id in the other one."
-            if record.action != "add-another":
-                hint += " For another pet, write `add-another` in this row's action column."
+            way = "write `add-another` in this row's action column"
+            if row.action == record.action == "add-another":
+                way = "write `ignore` in the action column of that row until the pet is added"
+            hint += f" For another pet, {way}."
             if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
                 other = self.sheet.address(others[0], "id")
                 hint = f"Remove the row at {other} if it refers to an earlier pet with that id."

@@ -70,6 +70,7 @@ __all__ = [
     "find_rows_of_removed_pets",
     "find_source_rows",
     "find_suspects",
+    "find_twins",
     "identify",
     "is_free",
     "is_renamed",
@@ -714,6 +715,22 @@ def mark_doubts(
             kind: Literal["other", "doubt"] = "other" if record.pet_id in numbered else "doubt"
             doubts[row] = matches[row]._replace(kind=kind)
     return {**matches, **doubts}
+
+
+def find_twins(matches: Mapping[int, Match], sheet: Sheet) -> dict[int, RowRecord]:
+    """Return the rows with the action `add-another` that equal a row which added a pet with this
+    action, and whose pet another row names by its id; each with the record of that row.
+    """
+    named = {
+        row: match.record
+        for row, match in matches.items()
+        if match.kind == "certain"
+        and _adds_another(match.record)
+        and match.record.pet_id in sheet.named_ids
+    }
+    return {
+        row: named[row] for row, each in actions_of(sheet, named).items() if each == "add-another"
+    }
 
 
 def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:

@@ -30,6 +30,7 @@ from petsync.plan.lineage import (
     Match,
     find_rows_of_removed_pets,
     find_suspects,
+    find_twins,
     identify,
     mark_doubts,
     match_source_rows,
@@ -44,7 +45,7 @@ from petsync.plan.uploads import (
 )
 from petsync.store.runs import History, is_same_file
 from petsync.table.arrow import ArrowStream, rows_from_pets
-from petsync.table.frame import unique_texts
+from petsync.table.frame import has_action, ids_of, unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.rules import SheetRule
 from petsync.table.sheet import Sheet
@@ -454,6 +455,7 @@ class SheetComparer:
         records = self.history.read_row_records(url, sheet, with_undone=with_undone)
         found = identify(sheet, records, vocabulary, suspect_ids)
         found = match_source_rows(sheet, records, found, vocabulary, is_same_file)
+        found = self._without_new_twins(found, sheet)
         # A row that got an id and lacks it now is from a backup, or is another row at that
         # position.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
@@ -468,10 +470,38 @@ class SheetComparer:
             if m.record.run_id in id_writers or m.record.pet_id in own
         }
         assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
+        # The sheet is no backup if other rows of the run have their ids.
+        with_ids = {each.run_id for each in records if each.pet_id in sheet.named_ids}
         return {
             **found,
             **mark_doubts(without_id, sheet, vocabulary, may_lack=assigned_ids),
+            **{
+                row: match._replace(kind="doubt")
+                for row, match in without_id.items()
+                if match.record.run_id in with_ids and match.record.pet_id not in sheet.named_ids
+            },
         }
+
+    def _without_new_twins(self, found: Mapping[int, Match], sheet: Sheet) -> dict[int, Match]:
+        """Return the matches without the rows that add one more pet with the values of pets that
+        the sheet names: petsync wrote the ids of these pets into this sheet, or the action of their
+        rows is `ignore`.
+        """
+        twins = find_twins(found, sheet)
+        if not twins:
+            return dict(found)
+        writers = self.history.find_id_writers(twins.values())
+        ignored = {*ids_of(sheet.rows[has_action(sheet.rows, "ignore")])}
+        new = {
+            row
+            for row, record in twins.items()
+            if record.pet_id in ignored
+            or (
+                record.run_id in writers
+                and (record.source, record.tab) == (sheet.source, sheet.tab)
+            )
+        }
+        return {row: match for row, match in found.items() if row not in new}
 
 
 def _is_read_first(
