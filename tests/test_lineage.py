@@ -1635,9 +1635,13 @@ def test_a_row_with_add_another_that_is_renamed_adds_no_second_pet(
 @pytest.mark.parametrize("action", ["update", None])
 def test_the_ways_out_of_an_edited_row_with_add_another(another: Desk, action: str | None) -> None:
     """An edited row with `add-another` is a conflict until it updates its pet; the advice names no
-    id cell.
+    id cell. A row that was not edited stays its pet's, whatever the store changed.
     """
-    another.write(8, {"status": "sold"})
+    another.store.api.update_pet_with_form(another.pet("Twin").id or 0, status="pending")
+    plan = another.plan()
+    assert not plan.changes
+    assert (plan.older, plan.conflicts) == ((8,), ())
+    another.write(8, {"tags": "calm"})
     conflict = only_conflict(another.plan())
     assert conflict.rule == "exists"
     assert conflict.suggestion == "Write `update`, or leave the action blank."

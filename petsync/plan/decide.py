@@ -851,7 +851,7 @@ class Decisions:
             self.remarks.replaces_restored[row.number] = (undo.run, undo.undo)
 
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
-        if row.action in ADDING:
+        if row.action in ADDING and not self._has_added(row, old):
             old = None
         judged = self.judge.judge(row.values, pet, old, row.units)
         self._judged[row.number] = judged.rules
@@ -885,6 +885,14 @@ class Decisions:
             before=pet,
             after=judged.after,
         )
+
+    def _has_added(self, row: Row, old: Pet | None) -> bool:
+        """Return true if an earlier run did what the row's action says, and nothing in the row was
+        edited since.
+        """
+        record = self.remarks.known.get(row.number)
+        is_same = record is not None and record.is_added and record.action == row.action
+        return is_same and old is not None and not self.judge.edits(row.values, old, row.units)
 
     def _note_kept_by_owner(self, row: Row, judged: Judgement) -> None:
         """Note the values that are not sent because of a field's owner."""
