@@ -329,12 +329,17 @@ def test_a_copy_of_before_the_first_day(desk: Desk) -> None:
 
 
 def test_a_copy_of_after_the_first_day_that_is_set_back(desk: Desk) -> None:
-    """In a copy with other edits of the run, a cell that is set back is a conflict."""
-    path = desk.export()
+    """In a copy with other edits of the run, a cell that is set back is a conflict; what the store
+    has set back since stays.
+    """
+    path, before = desk.export(), desk.pet(1002)
     write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
     desk.apply(path)
     copy = desk.folder / "copy.xlsx"
     shutil.copy(path, copy)
+    desk.store.api.update_pet(before)
+    plan = desk.plan(copy)
+    assert (plan.changes, plan.conflicts, len(plan.older)) == ((), (), 1)
     write(copy, {1001: {"name": "Bella 1001"}})
     plan = desk.plan(copy)
     assert (plan.changes, [each.pet_id for each in plan.conflicts]) == ((), [1001])

@@ -1134,11 +1134,12 @@ class _SheetAfterRuns:
             unsure[pet_id] = tuple(each for each in unsure.get(pet_id, ()) if each != unit)
             if row is not None and self._is_doubtful(row, unit, cell):
                 unsure[pet_id] = (*unsure[pet_id], unit)
-        for (pet_id, unit), both in (
-            each for run in copies for each in self._iter_reverted_cells(run)
+        for (pet_id, unit), both, is_reverted in (
+            each for run in copies for each in self._iter_sent_cells(run)
         ):
             sides[pet_id, unit] = both
-            unsure[pet_id] = (*unsure.get(pet_id, ()), unit)
+            rest = (each for each in unsure.get(pet_id, ()) if each != unit)
+            unsure[pet_id] = (*rest, unit) if is_reverted else (*rest,)
         unsure_units = {pet_id: units for pet_id, units in unsure.items() if units}
         return replace(_with_units(self._base, sides), unsure_units=unsure_units)
 
@@ -1231,14 +1232,15 @@ class _SheetAfterRuns:
             self.newer[number] >= max(1, self.older[number]) for number in range(cell.last)
         )
 
-    def _iter_reverted_cells(
+    def _iter_sent_cells(
         self, run: SentRun
-    ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
-        """Yield the cells that have their exported value although a copy's run sent another value,
-        each with the sent pet and the copy's values. Yields none unless at least one cell has the
-        sent value, and at least as many cells have the sent value as the exported value.
+    ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet], bool]]:
+        """Yield the cells for which a copy's run sent a value and that have this value, or their
+        exported one, each with the sent pet and the copy's values; the flag is true for the
+        exported value. Yields none unless at least one cell has the sent value, and at least as
+        many cells have the sent value as the exported value.
         """
-        as_before, count = list[tuple[tuple[int, Unit], tuple[Pet, Pet]]](), 0
+        found, reverted = list[tuple[tuple[int, Unit], tuple[Pet, Pet], bool]](), 0
         for change in run.sent:
             pet_id = change.pet_id or 0
             row, old = self._rows.get(pet_id), self._old.get(pet_id)
@@ -1249,11 +1251,11 @@ class _SheetAfterRuns:
             for unit in UNITS:
                 if (pet_id, unit) in self._cells or not changed_columns(old, after, unit):
                     continue
-                if _has_same_values(self._judge, row, unit, first):
-                    as_before.append(((pet_id, unit), (after, row_pet)))
-                else:
-                    count += _has_same_values(self._judge, row, unit, row_pet)
-        return iter(as_before if count >= max(1, len(as_before)) else ())
+                is_reverted = _has_same_values(self._judge, row, unit, first)
+                if is_reverted or _has_same_values(self._judge, row, unit, row_pet):
+                    found.append(((pet_id, unit), (after, row_pet), is_reverted))
+                    reverted += is_reverted
+        return iter(found if 2 * reverted <= len(found) and reverted < len(found) else ())
 
 
 def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
