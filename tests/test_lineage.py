@@ -1774,6 +1774,25 @@ def test_a_new_row_with_the_name_of_a_renamed_one(three: Desk) -> None:
     assert [each.row for each in plan.conflicts] == [2, 5]
 
 
+def test_two_rows_of_one_name_in_a_sorted_copy(desk: Desk) -> None:
+    """In a sorted copy, a new row with the name of an edited row is a conflict, and so is that row,
+    if each differs from the added row in one value.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    pups = [{**NEWBY, "name": f"Pup {n}", "tags": tags} for n, tags in enumerate(("shy", "calm"))]
+    for row, pup in enumerate(pups, 8):
+        desk.write(row, pup)
+    desk.apply()
+    desk.write(9, {"tags": "calm; shy"})
+    for row, pup in enumerate(pups, 10):
+        desk.write(row, {**pup, "category": "Cats"})
+    desk.edit(lambda sheet: _write(sheet, sorted(_rows(sheet), key=lambda row: (row[1], row[3]))))
+    plan = desk.plan(Path(shutil.copy(desk.path, desk.path.with_name("copy.xlsx"))))
+    assert not plan.changes
+    assert {each.row for each in plan.conflicts} >= {10, 11}
+
+
 NEW_REX = Pet(
     id=900,
     name="Rex",

@@ -1887,7 +1887,8 @@ class _Matching:
     def _find_named_rivals(self, placed: Sequence[_Pair]) -> set[int]:
         """Return the rows of those `placed` pairs with equal names whose record or row fits another
         row or record of this name better. The other one must not fit its own pair better. If most
-        other values of the pair differ, a row that was only renamed fits the record better, too.
+        other values of the pair differ, a row that was only renamed fits the record better, too. If
+        the rows were sorted, another row with other values that fits the record as well is enough.
         """
         pairs = [pair for pair in placed if _names(*pair)[0]]
         if len(pairs) * (len(self._new) + len(self._old)) > MAX_LOST_PAIRS:
@@ -1906,6 +1907,14 @@ class _Matching:
             or any(
                 max(_rank(record, line), of_record.get(id(other), (0, 0))) < _rank(other, line)
                 for other in records[_name(line)]
+            )
+            or (
+                not self._order.is_unsorted
+                and any(
+                    _rank(record, other) == _rank(record, line) > of_row.get(other.row, (0, 0))
+                    and _content(other) != _content(line)
+                    for other in rows[_name(line)]
+                )
             )
             or any(
                 # Only the tags or photos speak against a row that is nearer to the record's place.
