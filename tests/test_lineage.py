@@ -380,6 +380,9 @@ def test_a_new_litter_with_the_names_of_the_last_one_is_added(desk: Desk) -> Non
     plan = desk.plan()
     assert not plan.changes
     assert [each.rule for each in plan.conflicts] == ["added-claimed"] * 4
+    edited = ["with other values now" in each.problem for each in plan.conflicts]
+    assert edited == [False, False, True, True]
+    assert any("4 rows may be rows that were added before" in note for note in plan.notes)
     # A new row does not take the place of a pet whose row was removed.
     desk.edit(lambda sheet: (sheet.delete_rows(12, 4), sheet.delete_rows(8)))
     desk.write(11, {**KITS[0], "status": "sold", "tags": "calm"})

@@ -2404,8 +2404,14 @@ def _note_lost_columns(
 
 
 def _iter_added_notes(conflicts: Sequence[Conflict]) -> Iterator[str]:
-    """Yield the way out for several rows in conflict with rows that were added before."""
-    places = [each.source for each in conflicts if each.rule == "added-before"]
+    """Yield the way out for several rows in conflict with rows that were added before, except rows
+    that need another way out.
+    """
+    places = [
+        each.source
+        for each in conflicts
+        if each.rule in ("added-before", "added-claimed") and "`add-another`" in each.suggestion
+    ]
     if len(places) > 1:
         yield (
             f"{len(places):,} rows may be rows that were added before: {first_items(places)}. If "

@@ -471,7 +471,7 @@ class Decisions:
             self.remarks.replaced.append(row.number)
             return _UNKNOWN
         if match.kind == "certain" and record.pet_id is not None:
-            return self._on_known(row, record, record.pet_id)
+            return self._on_known(row, match, record.pet_id)
         is_certain = match.kind == "certain"
         doubt = match if is_certain else self._doubts.get(row.number)
         if doubt is None and row.action == "merge" and self._was_of_removed_pet(row, match):
@@ -559,8 +559,9 @@ class Decisions:
             return True
         return self._found.get(pet_id) is not None
 
-    def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | KeptRule:
+    def _on_known(self, row: Row, match: Match, pet_id: int) -> Change | KeptRule:
         """Return the change of a row whose pet an earlier run added or recognised."""
+        record = match.record
         was = f"was {record.how} on {record.on} as {pet_id}"
         place = self._known.get(row.number)
         if place is None:
@@ -572,8 +573,9 @@ class Decisions:
             if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
                 other = self.sheet.address(others[0], "id")
                 hint = f"Remove the row at {other} if it refers to an earlier pet with that id."
+            what = f"may be the row that {was}, with other values now" if match.is_edited else was
             raise _RowConflict(
-                "added-claimed", f"{was}, and another row names that pet", hint, pet_id
+                "added-claimed", f"{what}, and another row names that pet", hint, pet_id
             )
         pet = self.sides.pet(place) if place >= 0 else self._found.get(pet_id)
         if isinstance(pet, FailedLookup):
