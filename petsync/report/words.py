@@ -799,10 +799,11 @@ def format_need_fixing(total: int) -> str:
 
 
 def inflect_outcome(outcome: str, total: int) -> str:
-    """Return the outcome in the form that follows the number `total`: `needs fixing` for 1, `need
-    fixing` for 3.
+    """Return the outcome in the form that follows the number `total`: `needs fixing` and `conflict`
+    for 1, `need fixing` and `conflicts` for 3.
     """
-    return "need fixing" if outcome == "needs fixing" and total != 1 else outcome
+    plural = {"needs fixing": "need fixing", "conflict": "conflicts"}
+    return plural.get(outcome, outcome) if total != 1 else outcome
 
 
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -974,7 +975,7 @@ def undo_hint(report: Report) -> str:
 
 def format_outcomes(report: Report) -> str:
     """Return the number of rows with each outcome, and how many of them were sent in part: `4
-    applied, 2 conflict (of these, 1 row's other edits were applied)`.
+    applied, 2 conflicts (of these, 1 row's other edits were applied)`.
     """
     # A display of something else imports no results.
     from petsync.plan.report import OUTCOMES
