@@ -1777,6 +1777,16 @@ def test_a_new_row_with_the_name_of_a_renamed_one(three: Desk) -> None:
     assert [each.row for each in plan.conflicts] == [2, 5]
 
 
+def test_a_new_row_with_the_name_of_a_removed_one(three: Desk) -> None:
+    """A new row elsewhere, with the name and tags of a row that was removed but with another
+    category, is a conflict.
+    """
+    three.edit(lambda sheet: (sheet.delete_rows(9), sheet.insert_rows(5)))
+    three.write(5, {"name": "Ben", "status": "available", "category": "Cats", "tags": "calm"})
+    conflict = only_conflict(three.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", three.pet("Ben").id)
+
+
 def test_two_rows_of_one_name_in_a_sorted_copy(desk: Desk) -> None:
     """In a sorted copy, a new row with the name of an edited row is a conflict, and so is that row,
     if each differs from the added row in one value.

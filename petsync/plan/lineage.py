@@ -1770,6 +1770,7 @@ class _Matching:
 
     def _match_sole_names(self) -> None:
         """Match rows with a name that only one record and one row have, if nothing contradicts it.
+        A row elsewhere in an unsorted sheet is no match if any other value but the status differs.
 
         In a copy, other rows must already have a certain match, and all values that both have,
         except the status, must agree.
@@ -1786,7 +1787,7 @@ class _Matching:
             near = []
             for record, line in pairs:
                 other = there.get(record.row)
-                if not _is_backed(record, line):
+                if not _is_backed(record, line) or self._is_elsewhere(record, line):
                     continue
                 if (
                     other is not None
@@ -1801,6 +1802,14 @@ class _Matching:
             near = [pair for pair in pairs if self._pairs and _is_all_support(*pair)]
         self._add_certain((pair for pair in near if not _wants_another(*pair)), is_edited=True)
         self._drop_matched()
+
+    def _is_elsewhere(self, record: RowRecord, line: _Line) -> bool:
+        """Return true if the row is not in the record's place although the sheet was not sorted,
+        and has another category, other tags or other photos: it is probably new.
+        """
+        is_there = self._order.is_place(_gap(record), _gap(line)) or _gap(record) == _gap(line)
+        has_other = len(_find_support(record, line)) < len(_find_stated_units(record, line))
+        return has_other and self._order.is_unsorted and not is_there
 
     def _iter_pairs_in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
         """Yield the pairs of records and rows in the same place, with two flags.
