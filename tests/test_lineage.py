@@ -211,6 +211,29 @@ def test_what_the_store_changed_since_stays(book: Desk) -> None:
         assert update.fields == ("tags",)
 
 
+def test_what_the_store_changed_of_a_recognised_pet_stays(desk: Desk) -> None:
+    """A row that was recognised has its values then as a base, also if the user typed the pet's
+    id into it.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    tags = tuple(ps.Tag(n, name) for n, name in enumerate(("calm", "big"), 1))
+    rex = Pet(
+        id=50, name="Rex", status="available", category=desk.box.pets()[0].category, tags=tags
+    )
+    come_since(desk, rex)
+    desk.write(8, REX)
+    desk.write(2, {"status": "sold"})
+    assert desk.apply().counts["applied"] == 1
+    desk.store.api.update_pet(msgspec.structs.replace(rex, status="sold"))
+    for cells in ({}, {"id": "50"}):
+        desk.write(8, cells)
+        assert not desk.plan().changes
+    desk.write(8, {"tags": "calm"})
+    (update,) = desk.plan().changes
+    assert (update.pet_id, update.fields) == (50, ("tags",))
+
+
 @pytest.mark.parametrize("is_copy", [True, False])
 def test_a_copy_and_a_renamed_file(book: Desk, is_copy: bool) -> None:
     """A copy and a renamed file are recognised by the metadata of their export."""

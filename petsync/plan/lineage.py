@@ -65,12 +65,12 @@ __all__ = [
     "actions_of",
     "choose_records",
     "find_added_pets",
+    "find_added_twins",
     "find_alike",
     "find_lost_rows",
     "find_rows_of_removed_pets",
     "find_source_rows",
     "find_suspects",
-    "find_twins",
     "identify",
     "is_free",
     "is_renamed",
@@ -717,7 +717,7 @@ def mark_doubts(
     return {**matches, **doubts}
 
 
-def find_twins(matches: Mapping[int, Match], sheet: Sheet) -> dict[int, RowRecord]:
+def find_added_twins(matches: Mapping[int, Match], sheet: Sheet) -> dict[int, RowRecord]:
     """Return the rows with the action `add-another` that equal a row which added a pet with this
     action, and whose pet another row names by its id; each with the record of that row.
     """

@@ -28,9 +28,9 @@ from petsync.plan.fields import UnreadVocabulary, Vocabulary
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.lineage import (
     Match,
+    find_added_twins,
     find_rows_of_removed_pets,
     find_suspects,
-    find_twins,
     identify,
     mark_doubts,
     match_source_rows,
@@ -487,7 +487,7 @@ class SheetComparer:
         the sheet names: petsync wrote the ids of these pets into this sheet, or the action of their
         rows is `ignore`.
         """
-        twins = find_twins(found, sheet)
+        twins = find_added_twins(found, sheet)
         if not twins:
             return dict(found)
         writers = self.history.find_id_writers(twins.values())

@@ -76,7 +76,7 @@ from petsync.plan.lineage import (
     RowRecord,
     find_added_pets,
 )
-from petsync.plan.match import find_absent_ids, pets_of
+from petsync.plan.match import find_absent_ids, find_unproved_ids, pets_of
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, find_undoing_runs
 from petsync.plan.scope import longest_list
@@ -90,6 +90,7 @@ from petsync.sheets.results import (
     has_backup,
     write_back_noting_digest,
 )
+from petsync.table.base import Base
 from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = [
@@ -252,6 +253,8 @@ class History:
         if sheet.base is None or not (is_file or is_frame):
             return sheet
         runs = self.journal.read_sent_runs(sheet.base.store, sheet.base.taken_at)
+        if find_unproved_ids(sheet.rows, sheet.base.rows):
+            runs = [*self._iter_recognised(sheet.base), *runs]
         by_source = defaultdict[str, list[SentRun]](list)
         for run in runs:
             by_source[run.source if run.tab == sheet.tab else ""].append(run)
@@ -269,6 +272,19 @@ class History:
         copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
         base = continue_base(sheet, sheet.base, own, copies, now, vocabulary)
         return dataclasses.replace(sheet, base=base)
+
+    def _iter_recognised(self, base: Base) -> Iterator[SentRun]:
+        """Yield, for each row without an id of a sheet with this base whose pet a run recognised,
+        the pet as an add that the store had already; the oldest first.
+        """
+        for record in reversed(self.journal.read_row_records(base.store)):
+            is_known = record.state == "added" and not record.is_added
+            if is_known and record.base == base.taken_at and record.pet_id is not None:
+                pet = msgspec.structs.replace(record.last_agreed, id=record.pet_id)
+                add = Add(row=record.row, source="", fields=(), after=pet)
+                cells = {} if record.category is None else {record.row: record.category}
+                run, source, tab = record.run_id, record.source, record.tab
+                yield SentRun(run, source, tab, sent=(add,), categories=cells)
 
     def find_undone_runs(self, restored: Iterable[RestoredPet], sheet: Sheet) -> frozenset[str]:
         """Return those of the undone runs whose sheet is this one, or is from the same export."""
