@@ -218,9 +218,7 @@ def test_what_the_store_changed_of_a_recognised_pet_stays(desk: Desk) -> None:
     desk.path = desk.path.with_suffix(".xlsx")
     desk.export()
     tags = tuple(ps.Tag(n, name) for n, name in enumerate(("calm", "big"), 1))
-    rex = Pet(
-        id=50, name="Rex", status="available", category=desk.box.pets()[0].category, tags=tags
-    )
+    rex = Pet(id=50, name="Rex", status="available", category=SHOP[0].category, tags=tags)
     come_since(desk, rex)
     desk.write(8, REX)
     desk.write(2, {"status": "sold"})
