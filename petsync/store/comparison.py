@@ -469,6 +469,8 @@ class SheetComparer:
             for row, m in edited.items()
             if m.record.run_id in id_writers or m.record.pet_id in own
         }
+        if not without_id:
+            return found
         assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
         # The sheet is no backup if other rows of the run have their ids.
         with_ids = {each.run_id for each in records if each.pet_id in sheet.named_ids}
@@ -501,7 +503,7 @@ class SheetComparer:
                 and (record.source, record.tab) == (sheet.source, sheet.tab)
             )
         }
-        return {row: match for row, match in found.items() if row not in new}
+        return {row: each for row, each in found.items() if row not in new}
 
 
 def _is_read_first(
