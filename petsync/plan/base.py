@@ -1145,11 +1145,12 @@ class _SheetAfterRuns:
 
     def _with_added(self, base: Base, runs: Iterable[SentRun]) -> Base:
         """Return the base with the pets that the runs added, if their rows have ids."""
+        new = self._rows.keys() - base.ids
         added = {
             change.after.id or 0: (change.after, _cells_of(change, run.categories))
             for run in runs
             for change in run.sent
-            if isinstance(change, Add) and change.after.id in self._rows.keys() - base.ids
+            if isinstance(change, Add) and change.after.id in new
         }
         moves = {pet_id: (pet, pet) for pet_id, (pet, _) in added.items()}
         return _with_sent_pets(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
