@@ -134,7 +134,8 @@ def write_sheet(
     if chosen_base is not None:
         chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
 
-    is_own_base = base is None and isinstance(data, Snapshot)
+    pets = data.pets if isinstance(data, Snapshot) else data
+    is_own_base = chosen_base is not None and chosen_base.pets is pets
 
     def workbook() -> bytes:
         # openpyxl is loaded only for a workbook.

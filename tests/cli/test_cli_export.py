@@ -34,6 +34,18 @@ def test_export_is_in_sync_with_its_store(shell: Shell, box: Sandbox, suffix: st
     assert "In sync: all 6 rows agree" in plan.out
 
 
+def test_tags_are_their_names(shell: Shell, box: Sandbox) -> None:
+    """The cells of an export have the names of tags, because its base has their ids; without a
+    base, the cells have them.
+    """
+    assert shell("export", "a.csv", *to(box)).code == 0
+    assert shell("export", "b.csv", *to(box), "--no-base").code == 0
+    named, numbered = (pd.read_csv(name)["tags"].dropna().tolist() for name in ("a.csv", "b.csv"))
+    assert "calm" in named[0]
+    assert not [text for text in named if ":" in text]
+    assert all(":" in text for text in numbered)
+
+
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
 def test_export_for_programs(shell: Shell, box: Sandbox, suffix: str) -> None:
     """JSON, JSON Lines and Parquet exports have exact ids."""
