@@ -67,6 +67,7 @@ from petsync.errors import (
     StalePlanError,
 )
 from petsync.images.upload import rebuild_upload_report
+from petsync.models import Category
 from petsync.plan.base import SentRun, continue_base, is_from_runs
 from petsync.plan.change import Add, Coverage, LongChanges, Snapshot, Tally
 from petsync.plan.fields import Vocabulary, content
@@ -274,17 +275,21 @@ class History:
         return dataclasses.replace(sheet, base=base)
 
     def _iter_recognised(self, base: Base) -> Iterator[SentRun]:
-        """Yield, for each row without an id of a sheet with this base whose pet a run recognised,
-        the pet as an add that the store had already; the oldest first.
+        """Yield the runs of sheets with this base that recognised pets of rows without an id, each
+        with these pets as adds that the store had already; the oldest first.
         """
+        adds = defaultdict[tuple[str, str, str], list[Add]](list)
+        cells = defaultdict[tuple[str, str, str], dict[int, Category]](dict)
         for record in reversed(self.journal.read_row_records(base.store)):
             is_known = record.state == "added" and not record.is_added
             if is_known and record.base == base.taken_at and record.pet_id is not None:
+                key = record.run_id, record.source, record.tab
                 pet = msgspec.structs.replace(record.last_agreed, id=record.pet_id)
-                add = Add(row=record.row, source="", fields=(), after=pet)
-                cells = {} if record.category is None else {record.row: record.category}
-                run, source, tab = record.run_id, record.source, record.tab
-                yield SentRun(run, source, tab, sent=(add,), categories=cells)
+                adds[key].append(Add(row=record.row, source="", fields=(), after=pet))
+                if record.category is not None:
+                    cells[key][record.row] = record.category
+        for key, sent in adds.items():
+            yield SentRun(*key, sent=tuple(sent), categories=cells[key])
 
     def find_undone_runs(self, restored: Iterable[RestoredPet], sheet: Sheet) -> frozenset[str]:
         """Return those of the undone runs whose sheet is this one, or is from the same export."""
