@@ -45,7 +45,9 @@ def each_choice(test: _Test) -> _Test:
     """
     if times(1) > 1:
         return test
-    marks = [mark for mark in vars(test).pop("pytestmark") if mark.name == "parametrize"]
+    every = vars(test)["pytestmark"]
+    marks = [mark for mark in every if mark.name == "parametrize"]
+    vars(test)["pytestmark"] = [mark for mark in every if mark.name != "parametrize"]
     names = [name for mark in marks for name in _listed(mark.args[0])]
     cases = [
         [value for mark in marks for value in _values(mark.args, number)]
