@@ -32,11 +32,11 @@ __all__ = [
     "check_state_folder",
     "checked_path",
     "ending_of",
+    "find_target",
     "has_wildcards",
     "is_address",
+    "is_byproduct",
     "is_in_parts",
-    "is_made",
-    "landing",
     "list_files",
     "make_folder",
     "make_private_folder",
@@ -87,14 +87,14 @@ def ending_of(path: str | PurePath) -> str:
     return "".join(suffixes if suffixes and suffixes[-1] in PACKED else suffixes[-1:])
 
 
-_MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
+_BYPRODUCT = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
 
 
-def is_made(path: PurePath) -> bool:
-    """Return true for the name of a backup or of results, which petsync writes beside a sheet, and
-    for the name of a spreadsheet program's lock.
+def is_byproduct(path: PurePath) -> bool:
+    """Return true for the name of a file that is made beside a sheet: petsync's backup or results,
+    or the lock of a spreadsheet program.
     """
-    return path.name.startswith("~$") or _MADE.search(path.stem) is not None
+    return path.name.startswith("~$") or _BYPRODUCT.search(path.stem) is not None
 
 
 # Sheets in several files, which are compared in parts.
@@ -120,8 +120,8 @@ MAX_WHOLE = 1 << 26
 
 
 def is_folder(path: Path) -> bool:
-    """Return true for a folder. A path that the system refuses, such as a name that is too long, is
-    none: reading it raises the error.
+    """Return true for a folder, and false for a path that the system refuses, such as a name that
+    is too long: reading it raises the error.
     """
     with suppress(OSError):
         return path.is_dir()
@@ -189,8 +189,8 @@ file; and dots and spaces at the end, which Windows removes.
 _IS_LINK = "it is a symbolic link, which petsync does not follow here"
 
 
-def landing(path: Path, *, follow: bool = True) -> Path:
-    """Return the file to replace: the target of the path's symbolic links, which then stay.
+def find_target(path: Path, *, follow: bool = True) -> Path:
+    """Return the file to replace: the target of the path's symbolic links, so that the links stay.
 
     Without `follow`, return the path itself. Raises OSError if the path exists and is not a
     regular file.
@@ -235,7 +235,7 @@ def write_atomically(
     """
     try:
         check_name(path)
-        target = path if new else landing(path, follow=follow)
+        target = path if new else find_target(path, follow=follow)
         before, limit = None if new else _status(target), _limit(like)
         # During the write, only users who can read the replaced file, or the file `like` of a copy,
         # may read the new one.
@@ -246,9 +246,9 @@ def write_atomically(
                 file.write(content)
             else:
                 content(file)
-            _finish(file)
+            _flush_and_close(file)
             if before is not None:
-                _take_after(temporary, before, private=private)
+                _copy_owner(temporary, before, private=private)
             elif is_copy and like is not None:
                 shutil.copystat(like, temporary)
             if not private:
@@ -257,7 +257,7 @@ def write_atomically(
                 _claim_name(temporary, target)
             else:
                 temporary.replace(target)
-        _settle(target.parent)
+        _flush_folder(target.parent)
     except OSError as problem:
         if error is None or (new and isinstance(problem, FileExistsError)):
             raise
@@ -354,7 +354,7 @@ def _open_temporary(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]
         new.unlink(missing_ok=True)
 
 
-def _finish(file: IO[bytes]) -> None:
+def _flush_and_close(file: IO[bytes]) -> None:
     """Flush the file to disk, and close it: Windows cannot move an open file."""
     file.flush()
     os.fsync(file.fileno())
@@ -374,9 +374,9 @@ def _claim_name(new: Path, path: Path) -> None:
         new.replace(path)
 
 
-def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
-    """Give the new file the owner of the file `before`, if permitted, and its mode unless
-    `private`.
+def _copy_owner(new: Path, before: os.stat_result, *, private: bool) -> None:
+    """Give the new file the owner of the file `before`, if permitted, and unless `private` its
+    mode.
     """
     if hasattr(os, "chown"):
         with suppress(OSError):
@@ -385,7 +385,7 @@ def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
         new.chmod(before.st_mode & 0o777)
 
 
-def _settle(folder: Path) -> None:
+def _flush_folder(folder: Path) -> None:
     """Flush the folder's entries to disk, if the system supports it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
@@ -531,7 +531,7 @@ def check_state_folder(state: Path) -> None:
     place = os.path.abspath(state)  # noqa: PTH100 - Path.absolute keeps `..`
     if place in _without_links:
         return
-    for name, mode in _strangers(state):
+    for name, mode in _iter_special_files(state):
         if stat.S_ISLNK(mode):
             raise OSError(
                 errno.ELOOP,
@@ -550,7 +550,7 @@ before the start of the process are a risk.
 """
 
 
-def _strangers(state: Path) -> Iterator[tuple[str, int]]:
+def _iter_special_files(state: Path) -> Iterator[tuple[str, int]]:
     """Yield everything in the folder that is neither a folder nor a regular file, with its
     mode.
     """

@@ -49,12 +49,14 @@ def replace_terms(text: str, terms: Iterable[tuple[str, str]]) -> str:
 
 
 def in_shell(text: str) -> str:
-    """Return the text with the options of commands alone, for a terminal."""
+    """Return the text with the options of commands, without arguments in Python, for a terminal."""
     return replace_terms(text, _SHELL) if "in Python" in text else text
 
 
 def in_python(text: str) -> str:
-    """Return the text with arguments and calls alone, for a notebook, a traceback or a repr."""
+    """Return the text with arguments and calls in Python, without commands, for a notebook, a
+    traceback or a repr.
+    """
     if "in Python" in text or "--max-" in text:
         text = replace_terms(text, _PYTHON)
     return _COMMAND.sub(_as_call, text) if "`petsync " in text else text

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from petsync._files import checked_path, is_file, landing, write_atomically
+from petsync._files import checked_path, find_target, is_file, write_atomically
 from petsync.errors import PlanError
 from petsync.plan.arguments import checked_plan
 from petsync.plan.change import Blocked, Change, Conflict, LongChanges
@@ -86,7 +86,7 @@ def load_plan(path: str | Path) -> Plan:
     source = checked_path(path, "plan.json", PlanError)
     try:
         if source.exists():
-            landing(source)
+            find_target(source)
         if source.suffix.casefold() == _PARQUET:
             return read_long_plan(source, str(source))
         return Plan.from_json(source.read_bytes(), str(source))
@@ -180,7 +180,7 @@ def read_long_plan(source: Path | bytes, where: str, *, is_trusted: bool = False
     Raises PlanError if the file is damaged or was edited, or has no plan in the format of this
     version of petsync.
     """
-    with _refusing_damage(where):
+    with _refuse_damage(where):
         file = _open(source)
         metadata = file.schema_arrow.metadata or {}
         if PLAN_KEY not in metadata:
@@ -248,7 +248,7 @@ def _open(source: Path | bytes) -> pq.ParquetFile:
 
 def _read_block(file: pq.ParquetFile, where: str, number: int) -> bytes:
     """Return the changes in a row group as JSON, with commas between them."""
-    with _refusing_damage(where):
+    with _refuse_damage(where):
         return ",".join(_read_column(file, number, "json")).encode()
 
 
@@ -268,7 +268,7 @@ def _decode_rows(
 
 
 @contextmanager
-def _refusing_damage(where: str) -> Iterator[None]:
+def _refuse_damage(where: str) -> Iterator[None]:
     """In the block, raise PlanError if the file is damaged. An OSError of the system stays."""
     try:
         yield

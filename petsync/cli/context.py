@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 import click
 
 from petsync._display import complete_commands, quote, with_options
-from petsync._files import is_address, landing
+from petsync._files import find_target, is_address
 from petsync._terms import in_shell
 from petsync.cli.signals import exiting_on_signal, ignore_signals
 from petsync.config.settings import read_settings
@@ -66,6 +66,7 @@ __all__ = [
     "ask_text",
     "command",
     "complete_jobs",
+    "complete_runs",
     "confirm",
     "env_file_option",
     "exit_code",
@@ -83,7 +84,6 @@ __all__ = [
     "print_account",
     "read_environment",
     "report_error",
-    "runs",
     "show_lookups",
     "show_progress",
     "warn_of_coverage",
@@ -335,9 +335,9 @@ class Context:
 
         If they name none, petsync uses and shows the first of these addresses: the one that
         `find_url` finds in the command's input, that of the last sign-in, that of all runs if it is
-        the same. `find_url` returns the address and what names it, or "". `asks_client`: ignore the
-        client id and secret of the environment, because the sign-in uses them itself, or asks for
-        them.
+        the same. `find_url` returns the address and where it is from, or "". `asks_client`: ignore
+        the client id and secret of the environment, because the sign-in uses them itself, or asks
+        for them.
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
@@ -456,7 +456,7 @@ class Context:
 
 def find_last_url(state: Path) -> tuple[str, str]:
     """Return the address of the last sign-in with this state folder, else that of the newest run,
-    and what names it; "" for both if there is none.
+    and where it is from; "" for both if there is none.
     """
     signed_in = used_addresses(state).signed_in
     return (signed_in, "the last sign-in") if signed_in else find_url_of_run(state)
@@ -785,7 +785,7 @@ def must_be_writable(target: Path) -> None:
     exist.
     """
     try:
-        folder = landing(target).parent
+        folder = find_target(target).parent
     except OSError as error:
         raise click.UsageError(f"{target} cannot be written: {error.strerror}.") from None
     if not folder.is_dir():
@@ -873,7 +873,7 @@ def complete_jobs(ctx: click.Context, _: click.Parameter, prefix: str) -> list[s
     return found
 
 
-def runs(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
+def complete_runs(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
     """Return the ids of the newest runs and rounds in the state folder, the newest first."""
     from petsync.errors import PetsyncError
     from petsync.reconcile.state import History

@@ -371,7 +371,8 @@ def find_pet_ids(
     nobody: str = "no pet",
 ) -> tuple[int, ...]:
     """Return the ids of the pets that are given by id or by name; `known` has the ids and names of
-    pets, a pet with several names more than once. `nobody` says in an error who lacks the name.
+    pets, a pet with several names more than once. `nobody` is the subject of an error about an
+    unknown name, such as "no pet".
 
     Raises UsageError for a name that no pet or several pets have.
     """
@@ -544,7 +545,7 @@ class CompareOptions:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a plan that the user wants; of the whole plan, if both are empty."""
+    """The part of a plan that the user wants; the whole plan, if both fields are empty."""
 
     pets: tuple[int | str, ...]
     """Ids or names of pets."""

@@ -294,7 +294,7 @@ def export_command(
 
 def _find_url_of_export(path: Path) -> tuple[str, str]:
     """Return the store's address in the export that is to be replaced, and the export's path; ""
-    for both if the file is no export.
+    for both if the file is not an export.
     """
     with suppress(SheetError):
         return find_url_of(path) if path.is_file() else ("", "")

@@ -20,6 +20,7 @@ from petsync.cli import signals
 from petsync.cli.context import (
     Context,
     SheetPath,
+    complete_runs,
     confirm,
     find_url_of_run,
     interruptible_run,
@@ -27,7 +28,6 @@ from petsync.cli.context import (
     is_interactive,
     must_be_writable,
     must_differ,
-    runs,
 )
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
@@ -786,7 +786,7 @@ petsync resume --rate 20
 
 
 @as_command("resume", examples=_RESUME_EXAMPLES)
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_runs)
 @file_option(
     "--results",
     help="Where to write the sheet with the outcome of each row and the new "
@@ -876,7 +876,7 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
 
 
 @as_command("undo", examples=_UNDO_EXAMPLES)
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_runs)
 @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
 @click.option(
     "--id",
@@ -959,7 +959,7 @@ def undo_command(
             state = context.settings.state
             with (
                 explain_round_names(state, run_id),
-                progress.show_lookups(context.err, "Looking at the pets of the run") as step,
+                progress.show_lookups(context.err, "Reading the pets of the run") as step,
             ):
                 plan = store.undo(run_id, on_progress=step, **limits)
             if ids or kinds or query is not None:

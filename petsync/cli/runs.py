@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from petsync.cli.context import Context, complete_jobs, find_free_path, must_be_writable, runs
+from petsync.cli.context import (
+    Context,
+    complete_jobs,
+    complete_runs,
+    find_free_path,
+    must_be_writable,
+)
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PetName,
@@ -47,7 +53,7 @@ petsync runs --html history.html
 
 
 @as_command("runs", examples=_EXAMPLES)
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_runs)
 @click.option(
     "--pet",
     type=PetName(),

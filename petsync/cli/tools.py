@@ -323,7 +323,7 @@ def _describe_open_rows(again: Plan) -> list[str]:
         lines.append(f"{count(len(again.blocked), 'row')} with mistakes must be fixed.")
     if again.conflicts:
         rows = count(len(again.conflicts), "row")
-        lines.append(f"{rows} in conflict with the store: a person must decide.")
+        lines.append(f"{rows} in conflict with the store: you must decide.")
     return [*lines, "report.html lists them with their cells."] if lines else []
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 from petsync import sheets
 from petsync._display import quote
 from petsync._extras import needs_extra
-from petsync._files import EDITABLE, READABLE, ending_of, is_address, is_made
+from petsync._files import EDITABLE, READABLE, ending_of, is_address, is_byproduct
 from petsync.config.model import Job
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
@@ -471,7 +471,7 @@ def _is_sheet(path: Path, endings: Collection[str]) -> bool:
     """Return true if the file has one of the endings, unless it is hidden, or a lock, backup or
     results file.
     """
-    return not path.name.startswith(".") and not is_made(path) and ending_of(path) in endings
+    return not path.name.startswith(".") and not is_byproduct(path) and ending_of(path) in endings
 
 
 def _describe_query(job: Job) -> str:

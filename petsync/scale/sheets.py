@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from petsync._display import count
-from petsync._files import READABLE, ending_of, has_wildcards, is_made, list_files
+from petsync._files import READABLE, ending_of, has_wildcards, is_byproduct, list_files
 from petsync.apply.planfile import PLAN_KEY
 from petsync.errors import SettingsError, SheetError
 from petsync.plan.notes import first_items
@@ -93,7 +93,7 @@ def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
     results, unless there are no others. Raises SheetError as `find_files` does, and if a sheet in
     another format would be left out.
     """
-    there = [each for each in there if not is_made(each)] or there
+    there = [each for each in there if not is_byproduct(each)] or there
     found = [each for each in there if each.suffix.casefold() in KIND_OF_PART]
     if not found:
         raise SheetError(

@@ -18,7 +18,7 @@ from commands import Shell, shop
 from crash.running import Nursery
 
 import petsync as ps
-from petsync.cli.context import complete_jobs, runs
+from petsync.cli.context import complete_jobs, complete_runs
 from petsync.config.tools import _SETTLED
 from petsync.sandbox import Sandbox
 
@@ -201,9 +201,12 @@ def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
     """
     asking = click.Context(click.Command("x"))
     assert complete_jobs(asking, click.Option(["--job"]), "cat") == ["catalogue"]
-    assert runs(asking, click.Option(["--job"]), "") == []
+    assert complete_runs(asking, click.Option(["--job"]), "") == []
     output = shell("reconcile", "--json").json["rounds"][0]["round"]
-    assert set(runs(asking, click.Option(["--job"]), "2")) == {output["id"], *output["runs"]}
+    assert set(complete_runs(asking, click.Option(["--job"]), "2")) == {
+        output["id"],
+        *output["runs"],
+    }
     config.write_text("[", "utf-8")
     assert complete_jobs(asking, click.Option(["--job"]), "") == []
 
