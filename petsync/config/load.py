@@ -303,11 +303,11 @@ def _merge_tables(
         joined |= credentials
     for key in ("sheet", "folder", "query_file"):
         path = getattr(own, key)
-        joined[key] = path if isinstance(path, str) else _place(path, folder)
+        joined[key] = path if isinstance(path, str) else _make_absolute(path, folder)
     return own.model_copy(update=joined)
 
 
-def _place(path: Path | None, folder: Path) -> Path | None:
+def _make_absolute(path: Path | None, folder: Path) -> Path | None:
     """Return the path, made absolute; a relative path starts at `folder`."""
     return None if path is None else folder / path.expanduser()
 
@@ -536,7 +536,7 @@ def _check_jobs(
             (), "there is no job", "Write [jobs.catalogue]; `petsync init` writes an example."
         )
     for first, second in combinations(drafts, 2):
-        yield from _pair(first, second)
+        yield from _check_pair(first, second)
     yield from _check_output(("log", "file"), file.log.file, drafts)
     yield from _check_output(("metrics", "textfile"), file.metrics.textfile, drafts)
     yield from _metrics(file.metrics)
@@ -547,7 +547,7 @@ def _check_jobs(
                 yield ConfigMistake(path, mistake, "docs/notifications.md lists the names.")
 
 
-def _pair(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
+def _check_pair(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
     """Yield the mistakes in the combination of two jobs; each is reported at the second job."""
     modes = (first.mode, second.mode)
     if first.name.casefold() == second.name.casefold():
@@ -567,9 +567,9 @@ def _pair(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
     if "check" in modes or "" in modes:
         return
     if _share_sheet(first, second):
-        yield from _same_sheet(first, second)
+        yield from _check_same_sheet(first, second)
     elif _same_store(first, second) and _overlap(first, second):
-        yield from _same_pets(first, second)
+        yield from _check_same_pets(first, second)
 
 
 def _has_file_of(owner: _Draft, other: _Draft) -> bool:
@@ -582,7 +582,7 @@ def _has_file_of(owner: _Draft, other: _Draft) -> bool:
     return is_part or rest == f"{name}.sheet"
 
 
-def _same_sheet(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
+def _check_same_sheet(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
     writer = next((job for job in (first, second) if job.mode in _WRITES_SHEET), None)
     key = second.source
     if writer is not None:
@@ -600,7 +600,7 @@ def _same_sheet(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
         )
 
 
-def _same_pets(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
+def _check_same_pets(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
     """Yield a mistake if one job pushes again what the other, a two-way job, deletes."""
     for pushed, other in ((first, second), (second, first)):
         deletes = other.mode == "two-way" and other.own.delete_missing
@@ -708,8 +708,8 @@ def _metrics(metrics: Metrics) -> Iterator[ConfigMistake]:
 def _build(read: _ConfigFile) -> Configuration:
     file, folder = read.file, read.path.parent
     state = folder / file.state.expanduser()
-    reports = _place(file.report.folder, folder)
-    textfile = _place(file.metrics.textfile, folder)
+    reports = _make_absolute(file.report.folder, folder)
+    textfile = _make_absolute(file.metrics.textfile, folder)
     return Configuration(
         path=read.path,
         state=state,
@@ -720,7 +720,7 @@ def _build(read: _ConfigFile) -> Configuration:
             keep=file.report.keep or None,
             is_private=reports is None,
         ),
-        log=file.log.model_copy(update={"file": _place(file.log.file, folder)}),
+        log=file.log.model_copy(update={"file": _make_absolute(file.log.file, folder)}),
         metrics=file.metrics.model_copy(update={"textfile": textfile}),
         tracing=file.tracing,
         secrets=tuple(dict.fromkeys(read.reader.secrets)),

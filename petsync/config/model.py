@@ -35,8 +35,8 @@ from petsync.config.values import (
     Hosts,
     JobName,
     Kind,
-    Listed,
     Listen,
+    ListKind,
     Maximum,
     Number,
     PetIds,
@@ -82,9 +82,9 @@ __all__ = [
     "Timetable",
     "TopOptions",
     "entry_keys",
-    "given",
     "options_of",
     "toml_value",
+    "values_set_by",
 ]
 
 
@@ -173,7 +173,7 @@ class Inner:
         return value if info.context is None else self.make(check(value))
 
 
-def given(table: Table) -> dict[str, Any]:
+def values_set_by(table: Table) -> dict[str, Any]:
     """Return the values that a table sets, by name, in the order of its fields."""
     return {name: value for name, value in table if name in table.model_fields_set}
 
@@ -312,7 +312,7 @@ class RuleOptions(Table, title="[rules]"):
 
 
 def _make_rule(table: Table) -> SheetRule:
-    return SheetRule(**given(table))
+    return SheetRule(**values_set_by(table))
 
 
 class StoreOptions(Table):
@@ -331,7 +331,7 @@ class StoreOptions(Table):
         "Hosts that may receive secrets over plain http.", '["shop.internal"]', (), usual="[]"
     )
     timeout: Seconds = option("How many seconds to wait for an answer.", "60", 30.0)
-    service: Annotated[dict[str, Any], Inner(Service, given)] = option(
+    service: Annotated[dict[str, Any], Inner(Service, values_set_by)] = option(
         "Fields of the profile to change for your service (profiles.md).",
         '{ statuses = ["available", "pending", "sold", "adopted"] }',
         {},
@@ -344,7 +344,7 @@ class StoreOptions(Table):
         usual="",
         also="mapping headers",
     )
-    auth: Annotated[dict[str, str], Inner(Auth, given)] = option(
+    auth: Annotated[dict[str, str], Inner(Auth, values_set_by)] = option(
         "Where to sign in, if the service does not publish this (sign-in.md).",
         '{ token_url = "https://login.example/token" }',
         {},
@@ -516,7 +516,7 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     )
     match_on: Annotated[
         tuple[Annotated[Column, choice(*MATCHABLE)], ...],
-        Listed(words=f"a list of {', '.join(MATCHABLE)}"),
+        ListKind(words=f"a list of {', '.join(MATCHABLE)}"),
     ] = option(
         "The columns by which to find the pet of a row without an id.",
         '["name"]',
@@ -559,9 +559,11 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
         usual="none",
         also="cron every interval when at",
     )
-    guard: Annotated[Guard, Inner(GuardOptions, lambda table: Guard(**given(table)))] = Guard()
+    guard: Annotated[Guard, Inner(GuardOptions, lambda table: Guard(**values_set_by(table)))] = (
+        Guard()
+    )
     owners: Annotated[
-        dict[Unit, Owner], Inner(OwnerOptions, lambda table: check_owners(given(table)))
+        dict[Unit, Owner], Inner(OwnerOptions, lambda table: check_owners(values_set_by(table)))
     ] = {}
 
     @property
@@ -602,7 +604,7 @@ class Notify(Table, title="notify"):
     )
     on: Annotated[
         tuple[Annotated[Event, choice(*EVENTS)], ...],
-        Listed(words=f"a list of {', '.join(EVENTS)}", least=0),
+        ListKind(words=f"a list of {', '.join(EVENTS)}", least=0),
     ] = option(
         "The events to send notices about.",
         '["failure", "recovery", "waiting"]',

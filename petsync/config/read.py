@@ -22,12 +22,12 @@ from petsync.config.model import (
     Table,
     TopOptions,
     entry_keys,
-    given,
     options_of,
     toml_value,
+    values_set_by,
 )
 from petsync.config.syntax import KeyPath, encoding, line_of, lines_of, problem
-from petsync.config.values import VARIABLE, Kind, MisfitError, format_value
+from petsync.config.values import VARIABLE, BadValueError, Kind, format_value
 from petsync.errors import ConfigurationError, Problem, SettingsError
 from petsync.settings import Secret, as_written, expand_variables, find_nearest, read_file
 from petsync.table.rules import RuleError, find_repeated
@@ -61,7 +61,7 @@ class _UnsetError(SettingsError):
     """A variable in petsync.toml is not set."""
 
 
-class _OpenSecretError(ValueError):
+class _PlainSecretError(ValueError):
     """A value in petsync.toml contains a secret in plain text."""
 
 
@@ -151,8 +151,8 @@ class Reader:
         """Return the value with its variables expanded. Raises a ValueError for a variable that is
         unset or not allowed, or for a secret in the file.
         """
-        if kind.hides and _is_open(raw, kind):
-            raise _OpenSecretError
+        if kind.hides and _has_plain_secret(raw, kind):
+            raise _PlainSecretError
         is_own = kind.hides == "address" and raw == _OWN_URL
         also = SECRETS if kind.hides == "whole" else frozenset(_THERE if is_own else ())
         value = self._expand(raw, also) if kind.is_filled else raw
@@ -226,14 +226,14 @@ class Reader:
             self._tell(path[:-1], f"{name} is missing", advice)
         elif error["type"] == "extra_forbidden":
             self._note_unknown(path, raw)
-        elif is_key and isinstance(cause, MisfitError):
+        elif is_key and isinstance(cause, BadValueError):
             advice = f"Did you mean {cause.instead}?" if cause.instead else cause.advice
             self._tell(path, f"the name must be {cause.must}", advice)
         elif option is None or cause is None:
             self._note_no_table(path, _look_up(raw, path))
-        elif isinstance(cause, _OpenSecretError):
+        elif isinstance(cause, _PlainSecretError):
             self._note_open_secret(path, option, _look_up(raw, path))
-        elif isinstance(cause, MisfitError):
+        elif isinstance(cause, BadValueError):
             index = error["loc"][len(_parts_of(path)) :]
             self._note_misfit(path, option, cause, _look_up(raw, path), index)
         elif isinstance(cause, SettingsError):
@@ -245,7 +245,7 @@ class Reader:
         self,
         path: KeyPath,
         option: Option,
-        wrong: MisfitError,
+        wrong: BadValueError,
         value: Any,
         index: tuple[int | str, ...],
     ) -> None:
@@ -438,7 +438,7 @@ def _look_up(content: Any, path: KeyPath) -> Any:
     return content
 
 
-def _is_open(raw: object, kind: Kind) -> bool:
+def _has_plain_secret(raw: object, kind: Kind) -> bool:
     """Return true if a text or a list of texts contains a secret in plain text."""
     texts = [text for text in (raw if isinstance(raw, list) else [raw]) if isinstance(text, str)]
     secrets = texts if kind.hides == "whole" else [_password(text) or "${NONE}" for text in texts]
@@ -464,7 +464,7 @@ def read_top(reader: Reader, raw: Mapping[str, Any]) -> dict[str, Any]:
     tables = ConfigurationFile.model_fields.keys() - TopOptions.model_fields.keys()
     is_other = {key for key in tables if isinstance(raw.get(key), dict)}
     top = reader.read(TopOptions, {k: v for k, v in raw.items() if k not in is_other})
-    return given(top)
+    return values_set_by(top)
 
 
 # The text of the file, and the error with its mistakes.

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cronsim import CronSim, CronSimError
 
-from petsync.config.values import MisfitError, custom
+from petsync.config.values import BadValueError, custom
 
 __all__ = ["Cron", "is_overdue", "last_due", "next_due", "on_calendar"]
 
@@ -24,12 +24,12 @@ def last_due(schedule: str, now: datetime) -> datetime | None:
 
     `schedule` is a cron expression with five fields, in local time.
     """
-    return _find_time(schedule, _wall(now) + timedelta(seconds=1), reverse=True)
+    return _find_time(schedule, _as_local(now) + timedelta(seconds=1), reverse=True)
 
 
 def next_due(schedule: str, now: datetime) -> datetime | None:
     """Return the next scheduled time after `now`, which has a time zone; None if there is none."""
-    return _find_time(schedule, _wall(now), reverse=False)
+    return _find_time(schedule, _as_local(now), reverse=False)
 
 
 def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
@@ -38,7 +38,7 @@ def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
     return due is not None and due > since
 
 
-def _wall(time: datetime) -> datetime:
+def _as_local(time: datetime) -> datetime:
     """Return the local time without a zone, as cron reads it.
 
     A scheduled time in an hour that the change to daylight saving time skips still counts.
@@ -82,14 +82,16 @@ _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def _schedule(value: object) -> str:
     words = 'a cron expression with five fields, such as "0 2 * * *" for every night at two'
     if not isinstance(value, str):
-        raise MisfitError(words, '"0 2 * * *"')
+        raise BadValueError(words, '"0 2 * * *"')
     fields = value.split()
     if len(fields) != 5:
-        raise MisfitError(f"{words}; it has {_count(len(fields))}", f'"{_suggest_schedule(value)}"')
+        raise BadValueError(
+            f"{words}; it has {_count(len(fields))}", f'"{_suggest_schedule(value)}"'
+        )
     for number, part in enumerate(fields):
         _check(number, part)
     if next(_next_times(fields), None) is None:
-        raise MisfitError(
+        raise BadValueError(
             "a schedule that can occur; this date never occurs",
             advice="The month does not have that day.",
         )
@@ -117,7 +119,7 @@ def _suggest_schedule(value: str) -> str:
 
 
 def _check(number: int, field: str) -> None:
-    """Raise MisfitError if the field is invalid, or if some versions of cron do not support it
+    """Raise BadValueError if the field is invalid, or if some versions of cron do not support it
     (`L` and `#`).
     """
     fields = [*"*****"]
@@ -130,7 +132,7 @@ def _check(number: int, field: str) -> None:
     except (CronSimError, ValueError):
         is_known = False
     if not is_known or names & {"L", "LW"} or any(name.endswith("L") for name in names - _NAMES):
-        raise MisfitError(
+        raise BadValueError(
             f"a schedule; field {number + 1}, the {name}, is {span}, or *, or a list, a range or a "
             "step of these",
             advice=f"In place of {field} write * for every {name}, or for example {example}.",

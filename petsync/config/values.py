@@ -42,6 +42,7 @@ __all__ = [
     "FLAG",
     "VARIABLE",
     "AuthText",
+    "BadValueError",
     "Clock",
     "ColumnName",
     "Database",
@@ -53,10 +54,9 @@ __all__ = [
     "Hosts",
     "JobName",
     "Kind",
-    "Listed",
+    "ListKind",
     "Listen",
     "Maximum",
-    "MisfitError",
     "Number",
     "PetIds",
     "Plain",
@@ -81,7 +81,7 @@ VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
 _LONGEST = 60
 
 
-class MisfitError(ValueError):
+class BadValueError(ValueError):
     """A value is invalid: `must` says what it must be, and `instead` what to write, as TOML.
 
     `advice` is a sentence to show if there is no `instead`. `part` is the index of the invalid item
@@ -168,11 +168,11 @@ class Kind:
             if cause is not None or (wrong["loc"] and self.core is None):
                 raise
             must = self.must or self.words
-            raise MisfitError(must, self.instead(value), advice=self.advice) from None
+            raise BadValueError(must, self.instead(value), advice=self.advice) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Listed(Kind):
+class ListKind(Kind):
     """A type of lists of values without duplicates."""
 
     least: int = 1
@@ -187,21 +187,21 @@ class Listed(Kind):
     def _check(self, value: Any, check: core_schema.ValidatorFunctionWrapHandler) -> Any:
         if isinstance(value, str):
             # A value with a variable is shown as written.
-            raise MisfitError(self.words, f"[{format_value(value)}]", is_hidden=True)
+            raise BadValueError(self.words, f"[{format_value(value)}]", is_hidden=True)
         if not isinstance(value, list):
-            raise MisfitError(self.words, f"[{value}]" if _is_number(value) else "")
+            raise BadValueError(self.words, f"[{value}]" if _is_number(value) else "")
         if len(value) < self.least:
             advice = "Write a value, or remove the line to use the default."
-            raise MisfitError(f"{self.words}, and not empty", advice=advice)
+            raise BadValueError(f"{self.words}, and not empty", advice=advice)
         read = check(value)
         for number, item in enumerate(read):
             if item in read[:number]:
-                raise MisfitError("there only once", advice="Remove the second one.", part=number)
+                raise BadValueError("there only once", advice="Remove the second one.", part=number)
         return read
 
 
 def custom(words: str, read: Callable[[Any], Any], schema: Mapping[str, Any], **more: Any) -> Kind:
-    """Return a type whose values are read by a function, which may raise MisfitError."""
+    """Return a type whose values are read by a function, which may raise BadValueError."""
     return Kind(
         words=words, core=core_schema.no_info_plain_validator_function(read), schema=schema, **more
     )
@@ -209,9 +209,9 @@ def custom(words: str, read: Callable[[Any], Any], schema: Mapping[str, Any], **
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise MisfitError("text", f'"{value}"' if _is_number(value) else "")
+        raise BadValueError("text", f'"{value}"' if _is_number(value) else "")
     if not value.strip():
-        raise MisfitError("text that is not empty", advice="Write a value, or remove the line.")
+        raise BadValueError("text that is not empty", advice="Write a value, or remove the line.")
     return value
 
 
@@ -224,7 +224,7 @@ def _database(value: object) -> str:
     text = _text(value)
     behind = re.match(r"[^:/]*://[^:/@]*(?::[^@]*)?@([^?]*)", text)
     if behind is not None and "@" in behind[1]:
-        raise MisfitError(
+        raise BadValueError(
             "an address with one @, in front of the host",
             advice="Write an @ in the password as %40, in the variable that contains it.",
         )
@@ -235,19 +235,19 @@ def _encoding(value: object) -> str:
     try:
         return checked_encoding(_text(value))
     except SettingsError as error:
-        raise MisfitError("the name of an encoding", advice=error.cure) from None
+        raise BadValueError("the name of an encoding", advice=error.cure) from None
 
 
 def _path(value: object) -> Path:
     text = _text(value)
     if "\n" in text or "\r" in text or "\t" in text:
-        raise MisfitError(
+        raise BadValueError(
             "a path without tabs and line breaks",
             advice="A \\ begins a special character in double quotes: write the path in single "
             "quotes.",
         )
     if is_address(text):
-        raise MisfitError(
+        raise BadValueError(
             "a path on this machine", advice="Only a sheet may have an address.", is_hidden=True
         )
     return Path(text)
@@ -260,7 +260,7 @@ def _sheet_path(value: object) -> Path | str:
     try:
         return checked_address(value)
     except SettingsError as error:
-        raise MisfitError(
+        raise BadValueError(
             "an address without user, password and query", advice=error.cure, is_hidden=True
         ) from None
 
@@ -276,7 +276,7 @@ def _number_meant(value: object, *, least: int, most: int | None) -> str:
 def _rate(value: object) -> float:
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
     if match is None or not float(match[1]) or isinstance(value, bool):
-        raise MisfitError("a number of requests per second, more than 0", '"20/s"')
+        raise BadValueError("a number of requests per second, more than 0", '"20/s"')
     return float(match[1])
 
 
@@ -296,7 +296,7 @@ def _clock(value: object) -> time:
     match = re.fullmatch(r"\s*([01]?\d|2[0-3]):([0-5]\d)\s*", str(value), re.ASCII)
     if match is None:
         hour = re.match(r"\s*([01]?\d|2[0-3])(?!\d)", str(value), re.ASCII)
-        raise MisfitError(
+        raise BadValueError(
             "a time of day from 00:00 to 23:59", f'"{int(hour[1] if hour else 7):02}:00"'
         )
     return time(int(match[1]), int(match[2]))
@@ -304,19 +304,19 @@ def _clock(value: object) -> time:
 
 def _limit(value: object) -> Limit:
     if isinstance(value, float) and 0 < value < 1:
-        raise MisfitError('a number of pets, or a share such as "10%"', f'"{value * 100:g}%"')
+        raise BadValueError('a number of pets, or a share such as "10%"', f'"{value * 100:g}%"')
     try:
         return Limit.parse(str(value), "")
     except SettingsError:
         digits = re.match(r"\s*(\d+)", str(value))
         meant = f'"{min(100, int(digits[1]))}%"' if digits else ""
-        raise MisfitError('a number of pets, or a share up to "100%"', meant) from None
+        raise BadValueError('a number of pets, or a share up to "100%"', meant) from None
 
 
 def _listen(value: object) -> str:
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})", str(value), re.ASCII)
     if match is None or not 0 < int(match[2]) < 65_536:
-        raise MisfitError('HOST:PORT, such as "127.0.0.1:9464"', '"127.0.0.1:9464"')
+        raise BadValueError('HOST:PORT, such as "127.0.0.1:9464"', '"127.0.0.1:9464"')
     return str(value)
 
 
@@ -327,10 +327,10 @@ def _url(value: object) -> str:
         return checked_base(_text(value), with_secret=False)
     except SettingsError as error:
         if "password" in error.problem:
-            raise MisfitError(
+            raise BadValueError(
                 "an address without user and password", advice=_BARE_ADDRESS
             ) from None
-        raise MisfitError("the base URL of a service") from None
+        raise BadValueError("the base URL of a service") from None
 
 
 def _job_meant(value: object) -> str:
@@ -378,21 +378,21 @@ def _column(value: object) -> str:
     column = column_named(value) if isinstance(value, str) else None
     if column is None:
         near = find_nearest(str(value), MAPPED)
-        raise MisfitError(f"one of the columns {', '.join(MAPPED)}", _quote(near))
+        raise BadValueError(f"one of the columns {', '.join(MAPPED)}", _quote(near))
     return column
 
 
 def _header(value: str) -> str:
     if not value.strip():
-        raise MisfitError("a header that is not empty")
+        raise BadValueError("a header that is not empty")
     return value
 
 
 def _auth(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise MisfitError("text", is_hidden=True)
+        raise BadValueError("text", is_hidden=True)
     if urlsplit(value).password:
-        raise MisfitError(
+        raise BadValueError(
             "an address without a password",
             advice="Remove the user and the password from it.",
             is_hidden=True,
@@ -518,11 +518,11 @@ SecretText = Annotated[
     custom("${NAME}", _secret, {"type": "string", "pattern": f"^{VARIABLE}$"}, hides="whole"),
 ]
 Database = Annotated[Secret, custom("an SQLAlchemy URL", _masked_database, _STRING, hides="part")]
-Texts = Annotated[tuple[Text, ...], Listed(words="a list of text")]
-Plains = Annotated[tuple[Plain, ...], Listed(words="a list of text")]
-Hosts = Annotated[tuple[Text, ...], Listed(words="a list of hosts", least=0)]
-PetIds = Annotated[tuple[Annotated[int, _PET_ID], ...], Listed(words="a list of pets' ids")]
-Secrets = Annotated[tuple[SecretText, ...], Listed(words="a list of ${NAME}", hides="whole")]
+Texts = Annotated[tuple[Text, ...], ListKind(words="a list of text")]
+Plains = Annotated[tuple[Plain, ...], ListKind(words="a list of text")]
+Hosts = Annotated[tuple[Text, ...], ListKind(words="a list of hosts", least=0)]
+PetIds = Annotated[tuple[Annotated[int, _PET_ID], ...], ListKind(words="a list of pets' ids")]
+Secrets = Annotated[tuple[SecretText, ...], ListKind(words="a list of ${NAME}", hides="whole")]
 
 # The names of tables, which are keys.
 JobName = Annotated[
