@@ -232,7 +232,7 @@ TargetT = TypeVar("TargetT", bound=TableTarget)
 
 
 class _LongListError(Exception):
-    """A query lists more pets than the caller wants. `least` is how many pets were read."""
+    """A query lists more pets than the caller wants; `least` is the number that were read."""
 
     def __init__(self, least: int) -> None:
         super().__init__()
@@ -391,8 +391,8 @@ async def snapshot_of(
     least: int = 0,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> Snapshot:
-    """Return the pets with these ids, each read by getPetById, sorted by id. `least` is the number
-    of pets that the store has at least.
+    """Return the pets with these ids, each read by getPetById, sorted by id. `least` is the minimum
+    number of pets in the store.
 
     `coverage.ids` has all the ids; those of failed look-ups are in `coverage.failed`. Raises the
     errors of `look_up`.

@@ -108,7 +108,9 @@ class RetryPolicy:
     longest: float = 10.0
 
     def __post_init__(self) -> None:
-        """Raise SettingsError for less than one attempt, and for times that are no seconds."""
+        """Raise SettingsError for less than one attempt, and for times that are not numbers of
+        seconds.
+        """
         if not isinstance(self.attempts, int) or self.attempts < 1:
             raise SettingsError(
                 f"attempts is {self.attempts!r}, and must be a whole number from 1 on",

@@ -83,7 +83,7 @@ log = logging.getLogger(__name__)
 
 OnSent = Callable[[int], None]
 PHOTO = "a photo"
-"""The name of the request for a photo, which is no operation of the service."""
+"""The name of the request for a photo, which is not an operation of the service."""
 _REDIRECTS = 5
 _PET = 16_000_000
 _PHOTO = 64_000_000

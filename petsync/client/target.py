@@ -46,8 +46,8 @@ async def photo(session: Session, url: str) -> bytes:
 
 
 def target_of(base_url: str, url: object) -> str | None:
-    """Return the part of the URL after the base URL; None if the URL is not below it, or no
-    text.
+    """Return the part of the URL after the base URL; None if the URL is not below it, or not a
+    string.
     """
     if not isinstance(url, str):
         return None

@@ -123,8 +123,8 @@ class PendingSignIn:
     def paste(self, text: str | Secret) -> Account:
         """Sign in with the URL to which the browser is redirected, and return the account.
 
-        An implicit sign-in also accepts the token alone. Raises PetsyncErrors, such as AuthError
-        and SettingsError, which do not show the text.
+        An implicit sign-in also accepts the token without its address. Raises PetsyncErrors, such
+        as AuthError and SettingsError, which do not show the text.
         """
         # A verbose traceback shows the arguments of each function.
         text = text if isinstance(text, Secret) else Secret(str(text))

@@ -88,7 +88,7 @@ def implicit(
     text: Given, *, state: Given | None = None, api_key: Given | None = None
 ) -> Credentials:
     """Return credentials with the token in `text`, which is the final address of an implicit
-    sign-in (with the token after `#`) or the token alone.
+    sign-in (with the token after `#`) or only the token.
 
     `state` is the state that the sign-in sent. An address must contain this state, or none if
     `state` is None. `store.begin_sign_in(implicit=True)` does the whole sign-in instead.
@@ -115,7 +115,7 @@ def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
 
 
 def api_key(key: Given) -> Credentials:
-    """Return credentials with the API key alone, enough for getPetById."""
+    """Return credentials with only the API key, enough for getPetById."""
     key = as_secret(key)
     return Credentials(None, header_safe(key, "the API key"), grant=Grant(kind="api key"))
 

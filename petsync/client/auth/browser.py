@@ -28,7 +28,7 @@ from petsync.settings import Secret
 
 __all__ = [
     "AsyncPendingSignIn",
-    "AuthorizationQuestion",
+    "AuthorizationRequest",
     "CallbackParameters",
     "Loopback",
     "OnReturn",
@@ -99,7 +99,7 @@ class CallbackParameters:
 
 
 def parse_callback(pasted: Secret) -> CallbackParameters:
-    """Parse an address, the part after its `?` or `#`, or a token alone.
+    """Parse an address, the part after its `?` or `#`, or only a token.
 
     Raises SettingsError for other text, and does not show it.
     """
@@ -178,7 +178,7 @@ def from_fragment(callback: CallbackParameters, wanted: Credentials) -> Credenti
 
 
 def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credentials:
-    """Return the credentials with the token in the text, which is an address or the token alone.
+    """Return the credentials with the token in the text, which is an address or only the token.
 
     Raises SettingsError, AuthError or ResponseError if it contains no usable token, or if its state
     is not `state`.
@@ -419,7 +419,7 @@ class SignInRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class AuthorizationQuestion:
+class AuthorizationRequest:
     """One authorization request. Its `state` and `verifier` are secret."""
 
     request: SignInRequest
@@ -470,7 +470,7 @@ class AsyncPendingSignIn:
     def __init__(self, authority: Authority, request: SignInRequest, finish: Finish) -> None:
         self._authority, self._request_values, self._finish = authority, request, finish
         self._loopback: Loopback | None = None
-        self._question: AuthorizationQuestion
+        self._question: AuthorizationRequest
         self._account: Future[Account] = Future()
         self._lock = threading.Lock()
         self._is_over = False
@@ -483,7 +483,7 @@ class AsyncPendingSignIn:
         pending = cls(authority, request, finish)
         endpoints = await authority.endpoints()
         _check_offered(endpoints, request)
-        pending._question = AuthorizationQuestion(
+        pending._question = AuthorizationRequest(
             request, endpoints, await pending._choose_redirect(endpoints)
         )
         return pending
@@ -524,7 +524,7 @@ class AsyncPendingSignIn:
 
     async def paste(self, text: str | Secret) -> Account:
         """Finish the sign-in with the final address from the browser, and return the account. An
-        implicit sign-in also accepts the token alone.
+        implicit sign-in also accepts the token without its address.
 
         Raises the errors of `wait`, and SettingsError if the text is not usable; the errors do not
         show the text. If the text belongs to another sign-in, this one stays open.

@@ -197,15 +197,15 @@ class Credentials:
 
     def with_token(self, token: Secret) -> Credentials:
         """Return these credentials with another token; `mask` also masks the current one."""
-        return replace(self, token=token).with_past_of(self)
+        return replace(self, token=token).with_masks_of(self)
 
     def with_grant(self, token: Secret, grant: Grant) -> Credentials:
         """Return these credentials with another token and its terms, and no problem."""
-        return replace(self, token=token, grant=grant, problem="").with_past_of(self)
+        return replace(self, token=token, grant=grant, problem="").with_masks_of(self)
 
     def with_key(self, key: Secret | None) -> Credentials:
         """Return these credentials with the API key, or unchanged if it is None."""
-        return self if key is None else replace(self, key=key).with_past_of(self)
+        return self if key is None else replace(self, key=key).with_masks_of(self)
 
     def with_failed_renewal(self, error: PetsyncError) -> Credentials:
         """Return these credentials after a failed renewal.
@@ -222,9 +222,9 @@ class Credentials:
         )
         return replace(
             self, grant=grant, problem=_FAILED_PROBLEM if is_second else _DOUBTFUL_PROBLEM
-        ).with_past_of(self)
+        ).with_masks_of(self)
 
-    def with_past_of(self, others: Credentials) -> Credentials:
+    def with_masks_of(self, others: Credentials) -> Credentials:
         """Return these credentials as the replacement for `others`: `mask` also masks the secrets
         of `others`.
         """

@@ -307,7 +307,7 @@ def endpoints_from_metadata(
             continue
         if not isinstance(value, str) or not _same_origin(value, issuer):
             raise _metadata_error(issuer, f"has a {field} on another origin")
-        found[name] = _with_asked_host(
+        found[name] = _with_issuer_host(
             check_endpoint(value, f"the {field} of the service", allow_http), issuer
         )
     methods = _names(metadata, "token_endpoint_auth_methods_supported")
@@ -364,7 +364,7 @@ def _same_address(url: str, other: str) -> bool:
     )
 
 
-def _with_asked_host(url: str, issuer: str) -> str:
+def _with_issuer_host(url: str, issuer: str) -> str:
     """Return the address with the issuer's host: another program may listen on another loopback
     address with the same port.
     """

@@ -50,7 +50,7 @@ class CurrentCredentials:
     def replace(self, credentials: Credentials) -> None:
         """Use other credentials from now on; they also mask the secrets of the current ones."""
         with self._lock:
-            self.credentials = credentials.with_past_of(self.credentials)
+            self.credentials = credentials.with_masks_of(self.credentials)
             self.age, self._failure, self._not_before = self.age + 1, None, 0.0
 
     async def ensure_fresh(self) -> None:
@@ -158,7 +158,7 @@ class CurrentCredentials:
         if self.credentials is not before:
             return  # The user has signed in or out in the meantime.
         is_new = new is not None and new.token != before.token
-        self.credentials = after if new is None else new.with_past_of(before)
+        self.credentials = after if new is None else new.with_masks_of(before)
         self._not_before = 0.0 if is_new else time.monotonic() + _PAUSE_S
         self.age, self._failure = self.age + 1, None if is_new else failure
 
