@@ -113,7 +113,9 @@ def _compare(
     options: ReadOptions,
     match_on: Sequence[Column],
 ) -> Differences:
-    """Return the differences between the values, of which `copies` are on this machine."""
+    """Return the differences between the values. `copies` are the same values, with copies on this
+    machine in place of addresses.
+    """
     has_base = len(values) > 2
     with ThreadPoolExecutor(len(values)) as pool:
         # Most of the time, Arrow reads, which other threads do not wait for.
@@ -217,7 +219,7 @@ def _read_path(path: Path, options: ReadOptions) -> _Read:
 
 
 def _with_statuses(read: Sequence[_Read]) -> list[_Read]:
-    """Return the sides, with every status of any side as a known one."""
+    """Return the sides, each of which accepts the statuses of all of them."""
     known = {
         finding.value.strip()
         for each in read

@@ -1381,7 +1381,7 @@ _UNEXPECTED = (
     "the store has more pets with these values than when the plan was made; plan again to check"
 )
 _NAMESAKE = (
-    "pet {} with this name has come to the store since the plan was made: plan again, with "
+    "pet {} with this name was added to the store since the plan was made: plan again, with "
     "`add-another` in the row's action column if the row is another pet"
 )
 _ALREADY_THERE = "the store already has a pet with these values: {}"

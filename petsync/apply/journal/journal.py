@@ -390,7 +390,8 @@ _LAST = "last"
 
 def runs_named(runs: Iterable[PastRun], name: str, store: str | None = None) -> list[PastRun]:
     """Return the run whose id is `name`, else the runs whose ids begin with it; for "last", the
-    first of the runs, which must be the newest: that on `store`, if there is any.
+    newest run on `store` or, if it has none, the newest of all. The runs must start with the
+    newest.
     """
     if name == _LAST:
         known = list(runs)
