@@ -237,7 +237,7 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def _set_list(self, name: str, read: Callable[[Any], object]) -> None:
         """Make the field a tuple of the items that `read` returns. Raises SettingsError if it is
-        no list.
+        not a list.
         """
         values: object = getattr(self, name)
         if values is None:

@@ -183,7 +183,7 @@ def test_a_sheet_in_parts_keeps_the_rules_for_rows(
     assert [each.pet_id for each in plan.blocked] == [each.pet_id for each in whole.blocked]
     assert (plan.rows, plan.changes) == (12, ())
     assert any("2 cells were read with a warning" in note for note in plan.notes)
-    assert any("rule sold did not look at the store" in note for note in plan.notes)
+    assert any("rule sold was not applied to the store" in note for note in plan.notes)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

@@ -346,12 +346,12 @@ def _offer_to_finish(
     """Offer to finish a stopped run of the same sheet. Return the exit code if that run was stopped
     again, or 0 if petsync may continue with a plan of the sheet.
     """
-    from petsync.plan.report import left_in
+    from petsync.plan.report import count_remaining
 
     past = store.aio.find_unfinished(source)
     if past is None:
         return 0
-    left = left_in(past)
+    left = count_remaining(past)
     when = datetime.fromisoformat(past.started).astimezone()
     context.say(
         f"Run {past.run_id} of this sheet, started {when:%Y-%m-%d %H:%M}, was stopped with "

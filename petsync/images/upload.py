@@ -27,7 +27,7 @@ from petsync.errors import (
 )
 from petsync.images.inspect import DECODE_CONCURRENCY, UnusableImageError, read_prepared
 from petsync.models import Pet
-from petsync.plan.report import Cause, Entry, Outcome, PastRun, collect_undone_pets, has_left
+from petsync.plan.report import Cause, Entry, Outcome, PastRun, collect_undone_pets, has_remaining
 from petsync.plan.uploads import (
     Attempt,
     FileProgress,
@@ -786,7 +786,7 @@ def _iter_unfinished(journal: Journal, runs: Sequence[PastRun], source: str) -> 
     for run in runs:
         if run.kind != "upload" or run.source != source:
             continue
-        if not (has_left(run) and _is_again(journal.payload(run.run_id))):
+        if not (has_remaining(run) and _is_again(journal.payload(run.run_id))):
             return
         yield run
 

@@ -24,9 +24,9 @@ from petsync.plan.fields import (
     category_cells,
     changed_columns,
     equal,
+    has_value,
     is_as_expected,
     normalize,
-    says,
     tag_key,
     with_category,
     with_columns,
@@ -1217,7 +1217,7 @@ class _SheetAfterRuns:
     def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
         """Return true if the cell differs from the last sent value and may be older."""
         found = self._find_matching_runs(row, unit, cell)
-        if not says(row.values, unit) or cell.last in found:
+        if not has_value(row.values, unit) or cell.last in found:
             return False
         if found and self._held.get((row.pet_id or 0, unit), 0) > cell.last:
             return True
@@ -1301,7 +1301,7 @@ def _rows_of(sheet: Sheet, ids: Collection[int]) -> dict[int, Row]:
 
 def _has_same_values(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
     """Return true if the row has a value of the unit, and it is the pet's value."""
-    return says(row.values, unit) and not judge.edits(row.values, pet, (unit,))
+    return has_value(row.values, unit) and not judge.edits(row.values, pet, (unit,))
 
 
 def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -> Base:

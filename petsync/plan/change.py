@@ -376,7 +376,7 @@ class Coverage(msgspec.Struct, frozen=True):
     failed: tuple[FailedLookup, ...] = ()
     """The queries and look-ups that failed."""
     ids: tuple[int, ...] | None = None
-    """The ids that were looked up, None if status queries were asked."""
+    """The ids that were looked up, None if statuses were queried."""
 
     @property
     def is_narrow(self) -> bool:
@@ -469,7 +469,7 @@ class Snapshot:
         return self.pets.rows
 
     @property
-    def words(self) -> pd.DataFrame:
+    def known_pets(self) -> pd.DataFrame:
         """The known pets of the whole store, for its categories and tags."""
         if self.whole is None:
             return self.rows
@@ -485,10 +485,10 @@ class Snapshot:
         """The categories and tags of the whole store."""
         if self.coverage.is_narrow:
             return UnreadVocabulary(self.rows)
-        return Vocabulary(self.words, self.usage)
+        return Vocabulary(self.known_pets, self.usage)
 
     @property
-    def unheard(self) -> tuple[FailedLookup, ...]:
+    def failed_queries(self) -> tuple[FailedLookup, ...]:
         """The failed queries of `whole`, () without it. Because of them, the store may have more
         categories and tags.
         """
@@ -496,7 +496,7 @@ class Snapshot:
 
     @property
     def not_found(self) -> dict[int, FailedLookup | None]:
-        """The ids of a narrow snapshot whose look-up found no pet: None for a 404, or the
+        """The look-ups of a narrow snapshot that found no pet, by id: None for a 404, or the
         failure.
         """
         if self.coverage.ids is None:

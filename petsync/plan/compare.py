@@ -163,9 +163,9 @@ def _find_others(
     """Return the rows with the values that another pet had `before`, if the row of that pet has
     other values now.
 
-    With `unnamed`, pets that no row names, return instead the rows with the values of one of them,
-    if no other pet had the same values and the row differs from the pet with its id in at least two
-    units.
+    If `unnamed` is given, the pets that no row names, return instead the rows with the values of
+    one of these pets, if no other pet had these values, and the row differs in at least two units
+    from the pet with its id.
     """
     frame = sheet.rows
     if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
@@ -748,7 +748,7 @@ def _build_lookalikes(
 def _note_namesakes(changes: list[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
     """Return the changes, with a `namesake` in adds whose pet may already exist.
 
-    The namesake is the first of the `pets`, which no row names, with the same name.
+    No row names these `pets`. The namesake is the first of them with the name of the add.
     """
     proper = [
         each
@@ -780,7 +780,7 @@ def _find_namesakes(changes: Iterable[Change], compared: SheetComparison) -> lis
     }
     if not names:
         return []
-    pets = compared.snapshot.words
+    pets = compared.snapshot.known_pets
     found = {
         pet.id
         for pet in compared.found.values()
@@ -2192,8 +2192,8 @@ def _iter_gaps(plan: Plan, sheet: Sheet, decisions: Decisions) -> Iterator[str]:
     if decisions.unanswered:
         places = [sheet.address(row, "id") for row in decisions.unanswered]
         yield (
-            f"{first_items(places)}: held back, because these rows need more than the pets that "
-            "rows name."
+            f"{first_items(places)}: held back, because these rows depend on pets that no row "
+            "names."
         )
     if decisions.unread_categories:
         places = [sheet.address(row, "category_id") for row in decisions.unread_categories]
@@ -2362,10 +2362,10 @@ def _note_missing_base(
     if is_frame and not options.two_way and any(each.kind != "add" for each in changes):
         yield (
             "The DataFrame does not carry the values with which it was read, so each value that "
-            "differs from the store's counts as an edit, also an older one: check that no change "
-            "takes back what others did. A DataFrame of store.pets() carries them, but pandas "
+            "differs from the store's counts as an edit, even an old one: check that no change "
+            "reverts the changes of others. A DataFrame of store.pets() carries them, but pandas "
             "drops them in concat and merge: copy them (`new.attrs = pets.attrs`), or plan with "
-            "two_way=True if every value is meant."
+            "two_way=True if every value is intended."
         )
 
 
@@ -2404,8 +2404,8 @@ def _note_lost_columns(
 
 
 def _iter_added_notes(conflicts: Sequence[Conflict]) -> Iterator[str]:
-    """Yield the way out for several rows in conflict with rows that were added before, except rows
-    that need another way out.
+    """Yield a note with the way out if several rows are in conflict with rows that were added
+    before. Rows that need another way out do not count.
     """
     places = [
         each.source

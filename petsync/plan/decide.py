@@ -30,10 +30,10 @@ from petsync.plan.fields import (
     find_filled_columns,
     find_row_columns,
     has_lost_letters,
+    has_value,
     is_another,
     known_id,
     normalize,
-    says,
     spelling,
     unit_text,
 )
@@ -212,9 +212,9 @@ class Decisions:
     ) -> None:
         self.sheet, self._found, snapshot = compared.sheet, compared.found, compared.snapshot
         self._options, self._profile = options, profile
-        self._words = snapshot.words
+        self._words = snapshot.known_pets
         self.vocabulary = snapshot.vocabulary
-        self._unheard = snapshot.unheard
+        self._failed_queries = snapshot.failed_queries
         self.judge = Judge(
             self.vocabulary,
             options.sheet_wins,
@@ -440,14 +440,17 @@ class Decisions:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
                 raise _conflict_of_reused_id(row, pet, self._suspects[row.number])
-            return self._on(row, pet)
+            return self._decide_pet(row, pet)
         match = self._matches.get(row.number)
-        if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
+        if match is not None and (change := self._decide_recorded(row, match)) is not _UNKNOWN:
             return change
         if self._is_narrow and row.action not in ("update", "delete"):
-            problem = "has no id, and only the pets that rows name were read: any other may be its"
+            problem = (
+                "has no id, and may belong to a pet that was not read: only the pets that rows "
+                "name were"
+            )
             hint = f"Give the row its pet's id, or {_READ_ALL}."
-            raise _RowConflict("not-covered", f"{problem} pet", hint)
+            raise _RowConflict("not-covered", problem, hint)
         if row.action in ADDING:
             return self._add(row)
         matches = self._candidates_by_key(row)
@@ -456,10 +459,10 @@ class Decisions:
             problem = f"matches several pets: {ids}"
             raise _RowConflict("matches-several", problem, f"Give the row its id, or {_NEW_PET}.")
         if matches:
-            return self._on_match(row, *matches[0])
-        return self._without_match(row)
+            return self._decide_candidate(row, *matches[0])
+        return self._decide_unmatched(row)
 
-    def _of_match(self, row: Row, match: Match) -> Change | KeptRule | _Unknown:
+    def _decide_recorded(self, row: Row, match: Match) -> Change | KeptRule | _Unknown:
         """Return the change of a row that earlier runs may have recorded; _UNKNOWN if their records
         do not decide the row.
         """
@@ -471,10 +474,10 @@ class Decisions:
             self.remarks.replaced.append(row.number)
             return _UNKNOWN
         if match.kind == "certain" and record.pet_id is not None:
-            return self._on_known(row, match, record.pet_id)
+            return self._decide_known(row, match, record.pet_id)
         is_certain = match.kind == "certain"
         doubt = match if is_certain else self._doubts.get(row.number)
-        if doubt is None and row.action == "merge" and self._was_of_removed_pet(row, match):
+        if doubt is None and row.action == "merge" and self._was_about_removed_pets(row, match):
             raise _conflict_of_removed_pet(match, self.sheet.source)
         if doubt is None or (is_certain and row.number in self._identical):
             return _UNKNOWN
@@ -487,7 +490,7 @@ class Decisions:
             else _conflict_of_doubt(doubt, self.sheet.source)
         )
 
-    def _was_of_removed_pet(self, row: Row, match: Match) -> bool:
+    def _was_about_removed_pets(self, row: Row, match: Match) -> bool:
         """Return true if the row was in conflict about pets that are no longer in the store."""
         return (
             match.kind == "lost"
@@ -559,7 +562,7 @@ class Decisions:
             return True
         return self._found.get(pet_id) is not None
 
-    def _on_known(self, row: Row, match: Match, pet_id: int) -> Change | KeptRule:
+    def _decide_known(self, row: Row, match: Match, pet_id: int) -> Change | KeptRule:
         """Return the change of a row whose pet an earlier run added or recognised."""
         record = match.record
         was = f"was {record.how} on {record.on} as {pet_id}"
@@ -595,7 +598,7 @@ class Decisions:
             )
         self.remarks.recognised[row.number] = pet_id
         self.remarks.known[row.number] = record
-        return self._on(row, pet)
+        return self._decide_pet(row, pet)
 
     def _claim_places(self) -> dict[int, int]:
         """Return, by row, the positions of the pets that earlier runs added or recognised, -1 for a
@@ -642,15 +645,15 @@ class Decisions:
             )
         return pet
 
-    def _on_match(self, row: Row, place: int, pet: Pet) -> Change | KeptRule:
+    def _decide_candidate(self, row: Row, place: int, pet: Pet) -> Change | KeptRule:
         if self.sides.named[place]:
             problem = f"matches pet {pet.id}, which another row already names"
             hint = f"Give each row its id, or {_NEW_PET}."
             raise _RowConflict("claimed-twice", problem, hint, pet.id)
         self._recognise(row, place, pet)
-        return self._on(row, pet)
+        return self._decide_pet(row, pet)
 
-    def _without_match(self, row: Row) -> Change | KeptRule:
+    def _decide_unmatched(self, row: Row) -> Change | KeptRule:
         if row.action in ("update", "delete"):
             problem = f"is to {row.action} a pet, but has no id"
             raise _RowConflict("no-id", problem, "Give the row the pet's id.")
@@ -686,8 +689,8 @@ class Decisions:
             if not self.sides.named[place] and not differing_columns(after, pet):
                 columns = ", ".join(key)
                 problem = (
-                    f"looks like pet {pet.id}, which has its name and all its values that are sent "
-                    f"but another {columns}, which a new pet does not get from its row"
+                    f"looks like pet {pet.id}, which has its name and all its sent values. "
+                    f"They differ only in {columns}, which a new pet does not get from its row"
                 )
                 if pet.id is not None:
                     self.may_be[row.number] = (pet.id,)
@@ -710,11 +713,11 @@ class Decisions:
         if pet.id is not None:
             self.remarks.recognised[row.number] = pet.id
 
-    def _on(self, row: Row, pet: Pet | None) -> Change | KeptRule:
+    def _decide_pet(self, row: Row, pet: Pet | None) -> Change | KeptRule:
         """Return the change of a row whose pet is known, or known to be missing."""
         old = self._base_of(row, row.pet_id if pet is None else pet.id)
         if pet is None:
-            return self._on_nothing(row, old)
+            return self._decide_missing_pet(row, old)
         if row.action == "delete":
             return self._delete(row, pet, old)
         return self._update(row, pet, old)
@@ -738,7 +741,7 @@ class Decisions:
             self.judge.last_row_pets[pet_id] = row_pet
         return old
 
-    def _on_nothing(self, row: Row, old: Pet | None) -> Change | KeptRule:
+    def _decide_missing_pet(self, row: Row, old: Pet | None) -> Change | KeptRule:
         if row.action == "delete":
             return "not-there"
         if row.action == "update":
@@ -1008,8 +1011,9 @@ class Decisions:
     def _add(self, row: Row) -> Add:
         if self._is_narrow and self._profile.capacity is not None:
             problem = (
-                f"would add a pet, for which the service, which keeps {self._profile.capacity:,}, "
-                "may drop another: only the pets that rows name were read"
+                f"would add a pet. The service, which keeps {self._profile.capacity:,}, may "
+                "drop another for it: the store's pets were not counted, because only the pets "
+                "that rows name were read"
             )
             raise _RowConflict("not-covered", problem, f"To add it, {_READ_ALL}.", row.pet_id)
         withheld = self._find_withheld(row)
@@ -1040,11 +1044,11 @@ class Decisions:
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
-    def _check_repeats(self, row: Row, looks: Hashable) -> None:
-        """Raise _RowConflict if a row without an id would add a pet with the values (`looks`) of an
-        earlier row without an id.
+    def _check_repeats(self, row: Row, sent: Hashable) -> None:
+        """Raise _RowConflict if a row without an id would add a pet with the same values, `sent`,
+        as an earlier row without an id.
         """
-        first = self._first_rows.get(looks, row.number)
+        first = self._first_rows.get(sent, row.number)
         if first != row.number:
             problem = f"has no id, and the same values as the row at {self.sheet.address(first)}"
             hint = "Remove the row, or write `add-another` as its action to add another pet."
@@ -1065,25 +1069,25 @@ class Decisions:
             return {}
         found: dict[Hashable, int] = {}
         for row in iter_rows(frame, is_free & names_among(frame["name"], repeated)):
-            found.setdefault(self._looks(row), row.number)
+            found.setdefault(self._content_of_add(row), row.number)
         return found
 
-    def _looks(self, row: Row) -> Hashable:
+    def _content_of_add(self, row: Row) -> Hashable:
         """Return the content of the pet that the row would add."""
         values = without_units(row.values, self._find_withheld(row))
         return content(merge_row(Pet(), values, self.vocabulary))
 
-    def _check_twins(self, row: Row, alike: Sequence[int], looks: Hashable) -> None:
-        """Raise _RowConflict if a row with the action `add` would add a pet that exists. `alike`
-        has the pets with the values to send, and `looks` these values. `hold_twins` holds back the
-        rows whose action leaves open whether the pet exists: other rules may know more about them.
+    def _check_twins(self, row: Row, alike: Sequence[int], sent: Hashable) -> None:
+        """Raise _RowConflict if a row with the action `add` would add a pet that exists. `sent` has
+        the values to send, and `alike` the pets with these values. `hold_twins` holds back the rows
+        whose action leaves open whether the pet exists: other rules may know more about them.
         """
         twins = [*alike]
         if self._options.owners:
             whole = merge_row(Pet(), row.values, self.vocabulary)
             twins += self._alike.get(content(whole), [])
         if not twins:
-            twins += self._named_alike.get(looks, ())
+            twins += self._named_alike.get(sent, ())
         if twins and row.action == "add":
             used = self._used_ids()
             self.may_be[row.number] = (twins[0],)
@@ -1120,7 +1124,7 @@ class Decisions:
         found: defaultdict[Hashable, list[int]] = defaultdict(list)
         for row in iter_rows(frame, is_named):
             if row.pet_id is not None:
-                found[self._looks(row)].append(row.pet_id)
+                found[self._content_of_add(row)].append(row.pet_id)
         return found
 
     def _note_owners_of_new(self, row: Row, withheld: Collection[Unit]) -> None:
@@ -1130,7 +1134,7 @@ class Decisions:
         for unit in withheld:
             self.remarks.unsent_values.setdefault(unit, []).append(row.number)
         for unit in self._options.unsent_units.intersection(NEEDED):
-            if says(row.values, unit):
+            if has_value(row.values, unit):
                 self.remarks.initial_values.setdefault(unit, []).append(row.number)
         if withheld:
             self.withheld.append(row.number)
@@ -1139,7 +1143,9 @@ class Decisions:
         """Return the units of a row that are not sent if the row adds a pet."""
         units = (unit for unit in UNITS if unit in self._options.unsent_units)
         return [
-            unit for unit in units if unit not in NEEDED and says(_find_filled(row.values), unit)
+            unit
+            for unit in units
+            if unit not in NEEDED and has_value(_find_filled(row.values), unit)
         ]
 
     def _rule_of_unsent(self, unit: Unit) -> FieldRule:
@@ -1209,8 +1215,8 @@ class Decisions:
 
     def _check_coverage(self, what: str, name: str, pet_id: int | None) -> None:
         """Raise _RowConflict if pets that were not listed may have the category or tag."""
-        if self._unheard:
-            queries = ", ".join(each.query for each in self._unheard)
+        if self._failed_queries:
+            queries = ", ".join(each.query for each in self._failed_queries)
             problem = (
                 f"names the {what} {name!r}, whose number could not be looked up: the store did "
                 f"not list its pets of status {queries}"

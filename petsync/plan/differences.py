@@ -137,7 +137,7 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_other_repeats(self) -> bool:
-        """Whether A and B repeat other numbers of rows of a pet."""
+        """True if A and B repeat the rows of a pet a different number of times."""
         one, other = (
             Counter(row.pet_id for row in rows) for rows in (self.repeated_a, self.repeated_b)
         )
@@ -443,7 +443,7 @@ class _Comparison:
 
 
 class LongRows(LongSequence[RowDifference]):
-    """The differences of two tables, of which only those that are read are made."""
+    """The differences of two tables. Each is made only when it is read."""
 
     def __init__(self, compared: _Comparison) -> None:
         self._compared = compared

@@ -75,8 +75,8 @@ def iter_drift_notes(
     if is_partial:
         for rule in rules:
             yield (
-                f"The rule {rule.name} did not look at the store, because this comparison does not "
-                "hold all its pets."
+                f"The rule {rule.name} was not applied to the store, because this comparison does "
+                "not have all of its pets."
             )
         return
     for rule, ids, corrected in find_drift(rules, pets, changes):

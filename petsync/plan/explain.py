@@ -176,7 +176,7 @@ class _Case:
             sentence = f"{PET_RULES['blocked']} {each.problem}"
             yield self._without_values("blocked", "blocked", current, old, sentence, each)
         if not rows and not blocked:
-            yield self._of_none(current, old)
+            yield self._explain_unnamed(current, old)
 
     def _of_row(self, decision: RowDecision, current: Pet | None) -> Explanation:
         row = decision.row
@@ -188,12 +188,12 @@ class _Case:
             sentence = f"The row {conflict.problem}. {conflict.suggestion}"
         elif change is not None:
             kind, rule = change.kind, _RULE_OF[change.kind]
-            sentence = f"{_of_change(change)}{self._how(row)}"
+            sentence = f"{_of_change(change)}{self._describe_record(row)}"
         else:
             assert decision.kept is not None  # a row without a change or a conflict is kept
             rule = decision.kept
             kind = "ignored" if rule == "ignored" else "unchanged"
-            sentence = f"{self._why_kept(row, rule)}{self._how(row)}"
+            sentence = f"{self._why_kept(row, rule)}{self._describe_record(row)}"
         after = change.after if change is not None else current
         return Explanation(
             pet_id=self.pet_id,
@@ -212,7 +212,7 @@ class _Case:
             return PET_RULES[rule]
         return f"The undo of run {restored.run} restored the pet after the export, and it stays."
 
-    def _how(self, row: Row) -> str:
+    def _describe_record(self, row: Row) -> str:
         """Return a sentence on the run that recorded the pet of a row without an id, "" for
         none.
         """
@@ -221,7 +221,7 @@ class _Case:
             return ""
         return f" Run {record.run_id} {record.how} the pet of this row on {record.on}."
 
-    def _of_none(self, current: Pet | None, old: Pet | None) -> Explanation:
+    def _explain_unnamed(self, current: Pet | None, old: Pet | None) -> Explanation:
         """Return the explanation of a pet that no row names."""
         if any(change.row is None and change.pet_id == self.pet_id for change in self.plan.deletes):
             return self._without_values("delete", "missing", current, old)

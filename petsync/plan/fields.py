@@ -36,6 +36,7 @@ __all__ = [
     "find_filled_columns",
     "find_row_columns",
     "fold_status",
+    "has_value",
     "is_another",
     "is_as_expected",
     "key",
@@ -50,7 +51,6 @@ __all__ = [
     "resolve_tags",
     "same_photos",
     "same_tags",
-    "says",
     "spelling",
     "tag_key",
     "tag_names",
@@ -129,8 +129,8 @@ class _Pairing:
             self._add(row)
 
     def widen(self, fits: Callable[[int, int], bool]) -> None:
-        """Let rows that are added later, and rows that are moved for them, have the pets that fit
-        by this function.
+        """Use this function from now on to decide which pets fit a row. Rows that already have a
+        pet keep it unless they are moved.
         """
         self._fits = fits
         self._choices.clear()
@@ -828,7 +828,7 @@ def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabul
     added = [
         _tag(tag, store, vocabulary)
         for tag, known in zip(tags, resolved, strict=True)
-        if tag_key(known) not in had and _among(tag, rest) is None
+        if tag_key(known) not in had and _find_match(tag, rest) is None
     ]
     return (*rest, *dict.fromkeys(added))
 
@@ -877,7 +877,7 @@ def _find_tags(tags: Sequence[Tag], old: Sequence[Tag]) -> list[Tag | None]:
     free = list(old)
     places = range(len(tags)) if free else ()
     for place in sorted(places, key=lambda place: None in _parts(tags[place])):
-        known = found[place] = _among(tags[place], free)
+        known = found[place] = _find_match(tags[place], free)
         if known is not None:
             free.remove(known)
     return found
@@ -889,7 +889,7 @@ def _parts(tag: Tag) -> tuple[int | None, str | None]:
 
 
 def _tag(tag: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
-    known = _among(tag, old)
+    known = _find_match(tag, old)
     if known is not None:
         return known
     number, name = tag_key(tag)
@@ -900,7 +900,7 @@ def _tag(tag: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
     return tag
 
 
-def _among(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
+def _find_match(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
     """Return the tag that matches the sheet's tag.
 
     An equal tag has priority over one with more parts.
@@ -921,7 +921,7 @@ def _among(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
 # Units: the parts of a pet that change as one. A category's name and id are one unit.
 
 
-def says(values: Mapping[Column, Any], unit: Unit) -> bool:
+def has_value(values: Mapping[Column, Any], unit: Unit) -> bool:
     """Return true if a row has a value of the unit."""
     return unit in values or (unit == "category" and "category_id" in values)
 

@@ -233,8 +233,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Verdict:
         """Return the verdict on a plan, with a refusal for each limit that it breaks.
 
-        `pets` is the number of pets in the store; with `is_least`, it has at least as many. `rows`
-        is the number of the sheet's rows or, if pets are deleted, of its rows without errors.
+        `pets` is the number of pets in the store; with `is_least`, their minimum number. `rows` is
+        the number of the sheet's rows or, if pets are deleted, of its rows without errors.
         `namesakes` is the number of adds with the name of a pet that is in no row. The `shifted`
         columns were moved without their rows. `sentinels` are the refusals because of sentinels.
         """
@@ -348,7 +348,9 @@ class Refusal(msgspec.Struct, frozen=True):
 
     @property
     def keyword(self) -> str:
-        """`override` as a keyword in Python, such as `max_delete=25`; "" if nothing does."""
+        """`override` as a keyword in Python, such as `max_delete=25`; "" if nothing allows the
+        plan.
+        """
         name, _, most = self.override.removeprefix("--").partition(" ")
         return f"{name.replace('-', '_')}={most or True}" if name else ""
 

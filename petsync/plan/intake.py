@@ -372,7 +372,7 @@ class _IntakeInput:
         may_be = self._find_candidates(removed)
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
-            why = self._why_not(pet, was_there, doubts, names, may_be)
+            why = self._why_not_added(pet, was_there, doubts, names, may_be)
             if why is None and pet.id is not None and pet.id in candidates:
                 why = _MAY_BE.format(candidates[pet.id])
             if why is None:
@@ -383,7 +383,7 @@ class _IntakeInput:
                 )
         return added, notes
 
-    def _why_not(
+    def _why_not_added(
         self,
         pet: Pet,
         was_there: bool,

@@ -205,7 +205,7 @@ class RemovedPet(NamedTuple):
     pet: Pet
     """The removed pet."""
     undoes: str = ""
-    """The run that the run undid, "" if it was no undo."""
+    """The run that the run undid, "" if it was not an undo."""
 
 
 class Suspect(NamedTuple):
@@ -668,7 +668,7 @@ def _is_from(record: RowRecord, origin: SourceRow, line: _Line) -> bool:
     if record.row == origin.row and _gap(record) == (origin.above, origin.below):
         return True
     rows = [line] + ([line._replace(row_pet=origin.row_pet)] if origin.row_pet else [])
-    return any(any(_names(record, each)) or _find_support(record, each) for each in rows)
+    return any(any(_compare_names(record, each)) or _find_support(record, each) for each in rows)
 
 
 def _record_of(identity: Identity, line: _Line) -> RowRecord:
@@ -736,7 +736,7 @@ def find_added_twins(matches: Mapping[int, Match], sheet: Sheet) -> dict[int, Ro
 def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
     names = normalize(record.row_pet.name), normalize(row_pet.name)
     line = _Line(record.row, None, None, row_pet)
-    return not (any(_names(record, line)) or _share_a_word(*names))
+    return not (any(_compare_names(record, line)) or _share_a_word(*names))
 
 
 def find_added_pets(
@@ -829,7 +829,7 @@ def _content(item: _Item) -> Hashable:
 
 def _is_close(record: RowRecord, line: _Line) -> bool:
     has_support = bool(_find_support(record, line) - {"category"}) and _is_backed(record, line)
-    return has_support or any(_names(record, line))
+    return has_support or any(_compare_names(record, line))
 
 
 def find_lost_rows(
@@ -876,7 +876,9 @@ def _is_lost_row(record: RowRecord, line: _Line, *, is_there: bool) -> bool:
         return 2 * len(agreeing) >= len(stated) and bool(support or (agreeing and is_plain))
     if not support or content(record.row_pet, stated) != content(line.row_pet, stated):
         return False
-    return is_there or any(_names(record, line)) or _share_a_word(_name(record), _name(line))
+    return (
+        is_there or any(_compare_names(record, line)) or _share_a_word(_name(record), _name(line))
+    )
 
 
 def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _Gap]]:
@@ -1062,7 +1064,7 @@ def _is_left_out(record: RowRecord, sheet: Sheet) -> bool:
 
 def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
     """Return the records without repetitions: of those with the same pet and the same values, only
-    the first is kept. One with the action `add-another` is no repetition of one without.
+    the first is kept. One with the action `add-another` does not repeat one without it.
 
     A copy of a copy has a record for each file.
     """
@@ -1122,16 +1124,16 @@ def _match_lost_rows(
         record.identity: line
         for record, line in alone
         if len(found[line.row].records) == 1
-        if any(_names(record, line)) or _is_another_still(record, line)
+        if any(_compare_names(record, line)) or _are_both_another(record, line)
     }
     in_doubt = {record.identity for record, _ in alone} - has_row.keys()
 
     def is_like(record: RowRecord, line: _Line, tie: _Tie) -> bool:
         is_away = record.run_started < last_seen or tie == "name"
         looks = [] if is_away else [u for u in _LOOKS if u in units]
-        is_another = _is_another_still(record, line) and not is_away
+        is_another = _are_both_another(record, line) and not is_away
         if record.is_undone and is_away:
-            is_like = any(_names(record, line))
+            is_like = any(_compare_names(record, line))
         else:
             is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
         if not (is_away or record.is_undone):
@@ -1143,7 +1145,7 @@ def _match_lost_rows(
                 is_open=order.is_shuffled or record.identity in in_doubt,
             )
         if record.identity in has_row and not is_another:
-            is_like &= any(_names(record, line)) or _is_only_renamed(
+            is_like &= any(_compare_names(record, line)) or _is_only_renamed(
                 record, line, has_row[record.identity]
             )
         return is_like
@@ -1172,7 +1174,7 @@ def _is_only_renamed(record: RowRecord, line: _Line, other: _Line) -> bool:
     if content(record.row_pet, _LOOKS) != content(line.row_pet, _LOOKS):
         return False
     support = _find_support(record, line)
-    if _names(record, other)[1] and support & {*LISTS}:
+    if _compare_names(record, other)[1] and support & {*LISTS}:
         return True
     return (bool(support) and not _is_backed(record, other)) or _is_nearly(record, line)
 
@@ -1380,7 +1382,7 @@ def _match_conflict_rows(
     placed = {
         identity: row
         for identity, row in certain.items()
-        if found[row].is_edited and not any(_names(found[row].record, lines_of[row]))
+        if found[row].is_edited and not any(_compare_names(found[row].record, lines_of[row]))
     }
     own_files = [file for file in files if file.trust != "any"]
     untouched = _find_untouched(lines, own_files, found)
@@ -1403,7 +1405,7 @@ def _match_conflict_rows(
     ]
     pairs = [*_iter_conflict_rows(lines, still, found, order, units, last_seen)]
     # A column may be missing now, so the name is enough.
-    same = {row for row, record in pairs if _names(record, lines_of[row])[0]}
+    same = {row for row, record in pairs if _compare_names(record, lines_of[row])[0]}
     for row, record in pairs:
         for identity in record.may_be:
             if identity in there:
@@ -1568,7 +1570,7 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
     It has the record's name (which alone is enough if `is_named`), its tags or photos, or its
     values of all units in `looks`. A category alone is not enough, because many pets have it.
     """
-    has_name, is_similar = _names(record, line)
+    has_name, is_similar = _compare_names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
         return True
     if _find_support(record, line) & {*LISTS}:
@@ -1585,7 +1587,7 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
     counts, or the status of a record without other values.
     """
     if (
-        any(_names(record, line))
+        any(_compare_names(record, line))
         or _have_in_common(record, line, "tags")
         or _have_in_common(record, line, "photo_urls")
     ):
@@ -1770,7 +1772,8 @@ class _Matching:
 
     def _match_sole_names(self) -> None:
         """Match rows with a name that only one record and one row have, if nothing contradicts it.
-        A row elsewhere in an unsorted sheet is no match if any other value but the status differs.
+        A row elsewhere in an unsorted sheet is not a match if any other value but the status
+        differs.
 
         In a copy, other rows must already have a certain match, and all values that both have,
         except the status, must agree.
@@ -1863,7 +1866,7 @@ class _Matching:
         by_record = {id(record): (record, line) for record, line in placed}
         found = set()
         for record, line in placed:
-            own, is_named = _score_agreement(record, line), any(_names(record, line))
+            own, is_named = _score_agreement(record, line), any(_compare_names(record, line))
             others = [
                 *((record, each, by_row.get(each.row)) for each in self._new if each is not line),
                 *(
@@ -1879,7 +1882,7 @@ class _Matching:
                     is_unsorted
                     and one is record
                     and other.row > last
-                    and not any(_names(one, other))
+                    and not any(_compare_names(one, other))
                 ):
                     continue
                 agreement = _score_agreement(one, other)
@@ -1899,7 +1902,7 @@ class _Matching:
         other values of the pair differ, a row that was only renamed fits the record better, too. If
         the rows were sorted, another row with other values that fits the record as well is enough.
         """
-        pairs = [pair for pair in placed if _names(*pair)[0]]
+        pairs = [pair for pair in placed if _compare_names(*pair)[0]]
         if len(pairs) * (len(self._new) + len(self._old)) > MAX_LOST_PAIRS:
             return set()
         named = {line.row for _, line in pairs}
@@ -1944,7 +1947,7 @@ class _Matching:
         verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
         if _wants_another(*pair):
             return
-        is_copy = not any(_names(*pair)) and self._key(pair[1]) in self._contents
+        is_copy = not any(_compare_names(*pair)) and self._key(pair[1]) in self._contents
         if verdict == "certain" and is_copy:
             verdict = "doubt"  # It may be a copy of another row.
         if verdict == "certain":
@@ -1989,7 +1992,9 @@ class _Matching:
             self._found[row] = Match("doubt", (record,), is_edited, is_contested=True)
         self._pairs = [pair for pair in self._pairs if pair[1].row not in contested]
 
-    def _is_contender(self, other: _Line, record: RowRecord, line: _Line, there: _There) -> bool:
+    def _is_contender(
+        self, other: _Line, record: RowRecord, line: _Line, there: _RowsInPlace
+    ) -> bool:
         """Return true if the `other` row, in the record's place, may be the recorded row although
         `line`, which is matched, has its name or values.
 
@@ -2002,7 +2007,7 @@ class _Matching:
             return 0 < others <= differing - (there.above == line.row)
         if others != 1 or there.above == line.row:
             return False
-        if any(_names(record, other)) or _share_a_word(_name(record), _name(other)):
+        if any(_compare_names(record, other)) or _share_a_word(_name(record), _name(other)):
             return True
         return there.below != line.row and bool(_find_support(record, other) & _OWN)
 
@@ -2010,12 +2015,12 @@ class _Matching:
         match = self._found.get(row)
         return match is not None and match.kind == "certain"
 
-    def _find_places(self) -> Mapping[int, _There]:
+    def _find_places(self) -> Mapping[int, _RowsInPlace]:
         """Return the rows in the places of the matched records, by the record's matched row."""
         gaps = self._collect_gaps(self._records)
         lines_of = _group_by(lambda line: _find_gap(line, gaps, self._order), self._lines)
         matched = {id(record): line.row for record, line in self._pairs}
-        found = defaultdict[int, _There](_There)
+        found = defaultdict[int, _RowsInPlace](_RowsInPlace)
         for gap, records in _group_by(_gap, self._records).items():
             rows = [line.row for line in lines_of.get(gap, ())]
             found |= _find_places(
@@ -2051,7 +2056,9 @@ class _Matching:
             if record.source != self._order.table and not (is_renamed and _is_nearly(record, line)):
                 continue
             is_anchored = _gap(line) != _NOWHERE or is_mostly_there or is_renamed
-            if is_anchored and (_find_agreeing_units(record, line) or any(_names(record, line))):
+            if is_anchored and (
+                _find_agreeing_units(record, line) or any(_compare_names(record, line))
+            ):
                 self._add_doubts([(record, line)], is_edited=True)
 
     def _find_renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
@@ -2102,8 +2109,9 @@ class _Place(NamedTuple):
     """
 
 
-class _There(NamedTuple):
-    """The rows in the place of a record, which may be its matched row; None if there is none.
+class _RowsInPlace(NamedTuple):
+    """The rows in the place of a record; each may be the record's matched row, or None if there is
+    none.
 
     The place is counted from the nearest matched rows that are still in order. A matched row counts
     as in place with or without the records beside it that have no row.
@@ -2135,7 +2143,7 @@ class _Evidence(NamedTuple):
     """The number of units with other values, with the name."""
     is_renamed: bool
     """True if all values except the name are equal."""
-    says: bool
+    has_values: bool
     """True if both have values other than name and status."""
 
     @property
@@ -2150,7 +2158,7 @@ class _Evidence(NamedTuple):
 
 
 def _collect_evidence(pair: _Pair, place: _Place) -> _Evidence:
-    is_named, is_similar = _names(*pair)
+    is_named, is_similar = _compare_names(*pair)
     record, line = pair
     return _Evidence(
         place,
@@ -2217,7 +2225,9 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
     ),
     "left": (_Rule("doubt", lambda e: e.is_named or e.is_similar or e.has_own_values),),
     "any": (
-        _Rule("doubt", lambda e: e.is_named and e.is_backed and (bool(e.support) or not e.says)),
+        _Rule(
+            "doubt", lambda e: e.is_named and e.is_backed and (bool(e.support) or not e.has_values)
+        ),
     ),
 }
 """The rules for a row in the place of a record, by the record's origin.
@@ -2234,7 +2244,7 @@ def _is_in_order(pairs: Iterable[_Pair]) -> bool:
 
 def _score_agreement(record: RowRecord, line: _Line) -> int:
     """Return a score for the values that a row and a record have in common, in any place."""
-    has_name, is_similar = _names(record, line)
+    has_name, is_similar = _compare_names(record, line)
     shared = _have_in_common(record, line, "tags") + _have_in_common(record, line, "photo_urls")
     return 4 * has_name + 3 * is_similar + len(_find_agreeing_units(record, line)) + shared
 
@@ -2271,17 +2281,17 @@ def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line
 
 
 def _score_likeness(record: RowRecord, line: _Line) -> int:
-    has_name, is_similar = _names(record, line)
+    has_name, is_similar = _compare_names(record, line)
     likeness = 4 * has_name + 2 * is_similar + len(_find_support(record, line))
-    return likeness + 3 * _is_another_still(record, line)
+    return likeness + 3 * _are_both_another(record, line)
 
 
 def _adds_another(item: _Item) -> bool:
     return item.action == "add-another"
 
 
-def _is_another_still(record: RowRecord, line: _Line) -> bool:
-    """Return true if both rows have the action `add-another`, which adds a single pet."""
+def _are_both_another(record: RowRecord, line: _Line) -> bool:
+    """Return true if both rows have the action `add-another`."""
     return _adds_another(record) and _adds_another(line)
 
 
@@ -2315,7 +2325,7 @@ def _is_there(record: RowRecord, line: _Line | None) -> bool:
 def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
     if line is None or content(record.row_pet, _LOOKS) != content(line.row_pet, _LOOKS):
         return False
-    return any(_names(record, line)) or _share_a_word(_name(record), _name(line))
+    return any(_compare_names(record, line)) or _share_a_word(_name(record), _name(line))
 
 
 def _share_a_word(one: str, other: str) -> bool:
@@ -2385,7 +2395,7 @@ def _is_backed(record: RowRecord, line: _Line) -> bool:
 
 def _find_places(
     matched: Sequence[int | None], rows: Sequence[int], *, is_open: bool
-) -> dict[int, _There]:
+) -> dict[int, _RowsInPlace]:
     """Return the rows in the places of records between two ids, by the record's matched row.
 
     `matched` has the matched rows in the order of their records, and None for a record without a
@@ -2402,9 +2412,9 @@ def _find_places(
         {-row for row in ordered},
         is_open=is_open,
     )
-    found = {row: _There(above=there) for row, there in above}
+    found = {row: _RowsInPlace(above=there) for row, there in above}
     for row, there in below:
-        found[-row] = found.get(-row, _There())._replace(below=there and -there)
+        found[-row] = found.get(-row, _RowsInPlace())._replace(below=there and -there)
     return found
 
 
@@ -2467,7 +2477,7 @@ def _is_all_support(record: RowRecord, line: _Line) -> bool:
     return bool(support) and len(support) == len(_find_stated_units(record, line))
 
 
-def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
+def _compare_names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
     """Return whether the names are equal, and whether they may differ only by a typing error.
 
     Names that differ only in their numbers are a series and do not count.

@@ -24,6 +24,7 @@ from petsync.plan.fields import (
     Vocabulary,
     differing_columns,
     fold_status,
+    has_value,
     key,
     known_id,
     normalize,
@@ -32,7 +33,6 @@ from petsync.plan.fields import (
     resolve_tags,
     same_photos,
     same_tags,
-    says,
     tag_names,
     unit_key,
     with_unknown_fields,
@@ -241,7 +241,7 @@ class _Comparison(NamedTuple):
     """Compares the cells at these positions with the values at these places."""
 
     def mask_few(self, cells: _Array, at: Positions, old: _Array, places: Positions) -> Mask:
-        """Do what `mask` does, one by one."""
+        """Return what `mask` returns, from single comparisons."""
         new, before = plain_values(cells), plain_values(old)
         pairs = zip(at.tolist(), places.tolist(), strict=True)
         return np.array([self.differs(new[row], before[place]) for row, place in pairs], dtype=bool)
@@ -376,7 +376,7 @@ def merge_row(pet: Pet, values: RowValues, vocabulary: Vocabulary) -> Pet:
     new = {
         unit: _MERGE[unit](getattr(pet, unit), values, vocabulary)
         for unit in UNITS
-        if says(values, unit)
+        if has_value(values, unit)
     }
     return msgspec.structs.replace(pet, **new) if new else pet
 
@@ -668,8 +668,8 @@ _PLACES: Mapping[Unit, int] = {
     "photo_urls": UNITS.index("photo_urls"),
     "tags": len(UNITS),
 }
-"""The place of a unit's key in the kind of a pet. Behind the keys of all units are the names of the
-tags.
+"""The place of a unit's key in the kind of a pet. The names of the tags follow the keys of all
+units.
 """
 
 

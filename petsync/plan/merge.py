@@ -23,12 +23,12 @@ from petsync.plan.fields import (
     changed_columns,
     differing_columns,
     equal,
+    has_value,
     key,
     merge_photos,
     merge_tags,
     normalize,
     photo_keys,
-    says,
     unit_text,
     with_columns,
     with_kept_photos,
@@ -182,7 +182,7 @@ class Judge:
         if old is None or self.base is None:
             return ()
         unsure = self.base.unsure_units.get(old.id or 0, ())
-        units = [unit for unit in UNITS if unit in unsure and says(values, unit)]
+        units = [unit for unit in UNITS if unit in unsure and has_value(values, unit)]
         pets = ((unit, apply_unit(current, unit, values, self.vocabulary)) for unit in units)
         return tuple(unit for unit, new in pets if changed_columns(new, current, unit))
 
@@ -229,7 +229,7 @@ class Judge:
         `current` pet if the sheet has no edit), and the columns in which this pet differs from the
         current one.
         """
-        if not says(values, unit):
+        if not has_value(values, unit):
             return "blank", current, ()
         if (owner := self.owners.get(unit)) is not None:
             return self._judge_owned(unit, owner, values, current, old)

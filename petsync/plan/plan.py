@@ -1126,7 +1126,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     corrections: tuple[Correction, ...] = ()
     """The cells that were read with a user's correction instead of the file's value."""
     shifted: tuple[Column, ...] = ()
-    """The columns that seem to be sorted or shifted apart from the other columns."""
+    """The columns that seem to be sorted or shifted without the other columns."""
     warnings: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Those of the notes that warn of columns whose misspelt header keeps them from being used;
     unset if there are none.
@@ -1137,7 +1137,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
     namesakes: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
     """The ids of the store's pets with the name of an add without an id, unset if there are none.
-    Any other pet with such a name has come since.
+    Any other pet with such a name was added since.
     """
 
     def __post_init__(self) -> None:

@@ -38,9 +38,9 @@ __all__ = [
     "RunResults",
     "collect_results",
     "collect_undone_pets",
+    "count_remaining",
     "find_undoing_runs",
-    "has_left",
-    "left_in",
+    "has_remaining",
     "merge_results",
     "result_of",
     "runs_of",
@@ -670,12 +670,12 @@ def runs_of(runs: Sequence[PastRun], rounds: Iterable[Round]) -> list[PastRun]:
     return [run for run in runs if run.run_id in ids]
 
 
-def has_left(run: PastRun) -> bool:
+def has_remaining(run: PastRun) -> bool:
     """Return true if a run has changes that were not made, or have an unknown outcome."""
-    return run.state != "done" or left_in(run) > 0
+    return run.state != "done" or count_remaining(run) > 0
 
 
-def left_in(run: PastRun) -> int:
+def count_remaining(run: PastRun) -> int:
     """Return the number of a run's changes that were not made, or have an unknown outcome."""
     return run.total - run.counts.get("applied", 0) - run.counts.get("unchanged", 0)
 

@@ -120,7 +120,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
     if report is None or not added:
         return
     own = [each.assigned_id for each in report.results if each.assigned_id is not None]
-    new = after.rows[~has_id_in(after.rows, {*ids_of(before.words), *own})]
+    new = after.rows[~has_id_in(after.rows, {*ids_of(before.known_pets), *own})]
     for pet in pets_from_frame(new):
         if content(pet) in added:
             yield Difference(

@@ -25,7 +25,7 @@ from petsync.plan.base import (
     with_unknown,
 )
 from petsync.plan.change import Change, Snapshot, Update
-from petsync.plan.fields import COLUMNS_OF, UNITS, is_as_expected, normalize, says, with_fields
+from petsync.plan.fields import COLUMNS_OF, UNITS, has_value, is_as_expected, normalize, with_fields
 from petsync.plan.lineage import RowRecord
 from petsync.plan.match import Row, build_pet, iter_rows, pets_of
 from petsync.plan.options import JOB_WINNER
@@ -759,7 +759,7 @@ def with_new_rows(
 
 def _find_blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
     """Return the sheet's columns that belong to units without a value in the row."""
-    units = (unit for unit in UNITS if not says(row.values, unit))
+    units = (unit for unit in UNITS if not has_value(row.values, unit))
     return [column for unit in units for column in COLUMNS_OF[unit] if column in rows]
 
 

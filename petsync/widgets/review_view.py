@@ -23,7 +23,7 @@ from petsync.plan.change import Blocked, Change, Clash, Conflict, Kind
 from petsync.plan.fields import UNITS, Unit, cell
 from petsync.plan.guard import CAPACITY_CURE, Limit, Refusal, Verdict
 from petsync.plan.plan import Plan
-from petsync.plan.report import Outcome, PastRun, Report, Result, left_in
+from petsync.plan.report import Outcome, PastRun, Report, Result, count_remaining
 from petsync.report import html, words
 from petsync.report.document import (
     Alert,
@@ -754,7 +754,7 @@ def describe_other_run(run: PastRun) -> str:
 
 def finish(past: PastRun) -> str:
     """The label of the button that finishes a stopped run of the same sheet."""
-    return f"Finish run {past.run_id} ({words.count(left_in(past), 'change')} left)"
+    return f"Finish run {past.run_id} ({words.count(count_remaining(past), 'change')} left)"
 
 
 def title_of(plan: Plan, past: ReportView | None = None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import ipywidgets
 
 from petsync.apply.engine import find_unfinished
-from petsync.plan.report import PastRun, find_undoing_runs, left_in
+from petsync.plan.report import PastRun, count_remaining, find_undoing_runs
 from petsync.report.document import Alert, Document
 from petsync.report.html import blocks_html, document_html
 from petsync.report.views.images import uploaded_view
@@ -108,7 +108,7 @@ class RunsForm(Form):
         if run := self.unfinished:
             stopped = Alert(_STOPPED, [f"Run {run.run_id}: {run_line(run)}."])
             self.message.value = blocks_html(stopped)
-            self.resume.description = f"Resume ({count(left_in(run), 'change')} left)"
+            self.resume.description = f"Resume ({count(count_remaining(run), 'change')} left)"
         show(self.interrupted, self.unfinished is not None)
         self._pages.show(self.runs)
 
