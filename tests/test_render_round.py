@@ -274,7 +274,7 @@ def test_what_is_refused_is_not_promised() -> None:
     checked = round_of(status="drift", mode="check", unexplained=1, dry_run=True, exit_code=2)
     checked = replace(checked, to_store=Counts(add=1))
     text = rounds_text([RoundReport(round=checked, open=drift)])
-    assert "only another job, or a person, can resolve differences" in " ".join(text.split())
+    assert "only another job, or a user, can resolve differences" in " ".join(text.split())
     assert "+1" not in text
 
 

@@ -526,7 +526,7 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     )
     on_conflict: Annotated[_Winner, choice(*get_args(_Winner))] = option(
         "Which value to use for a field that both sides changed; only in two-way. `ask`: keep "
-        "both until a person decides. `store`, `sheet`: the value of that side.",
+        "both until a user decides. `store`, `sheet`: the value of that side.",
         '"store"',
         "ask",
         also="conflict conflicts winner",

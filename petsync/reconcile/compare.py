@@ -145,7 +145,7 @@ def _find_added_contents(report: Report) -> dict[Hashable, int]:
     }
 
 
-# Notes: the store's changes that a plan writes over, and the undos that concern rows.
+# Notes: the store's changes that a plan overwrites, and the undos that concern rows.
 
 
 _OVERWRITING: frozenset[FieldRule] = frozenset({"differs", "clash-sheet", "owner-sheet"})
@@ -154,10 +154,10 @@ _OVERWRITING: frozenset[FieldRule] = frozenset({"differs", "clash-sheet", "owner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite:
-    """A change of a plan that writes over a change in the store.
+    """A change of a plan that overwrites a change in the store.
 
     `number` is its position in the plan, `old` the pet on which both sides last agreed. `sides` are
-    the fields that are written over, each with the texts of the store, of the sheet, and of `old`.
+    the fields that are overwritten, each with the texts of the store, of the sheet, and of `old`.
     """
 
     number: int
@@ -166,8 +166,8 @@ class Overwrite:
     sides: tuple[tuple[Unit, str, str, str], ...] = ()
 
     def note(self, report: Report | None = None, *, is_planned: bool = True) -> Difference:
-        """Return the note on this change: as it is planned or, unless `is_planned`, on what became
-        of it in the run of the report, or without a run.
+        """Return the note on this change: as planned or, unless `is_planned`, with its result in
+        the report, which is None without a run.
         """
         results = () if report is None else report.results
         result = next((each for each in results if each.number == self.number), None)
@@ -199,8 +199,8 @@ class Overwrite:
 
 
 def find_overwrites(decided: Decided, base: Base | None) -> Iterator[Overwrite]:
-    """Yield the updates of the plan that write over changes made in the store since `base`, and the
-    adds of pets that were deleted there. An undo is no such change.
+    """Yield the updates of the plan that overwrite changes made in the store since `base`, and the
+    adds of pets that were deleted there. An undo does not count as a change.
     """
     changes = [each for each in decided.plan.changes if each.pet_id is not None]
     agreed = {} if base is None else {pet.id: pet for pet in pets_of(_ids(changes), base.rows)}
@@ -238,12 +238,14 @@ def _ids(changes: Sequence[Change]) -> list[int]:
 
 
 def _with_overwrites(decided: Decided, overwrites: Sequence[Overwrite]) -> Decided:
-    """Return the decisions; their plan, which a person may release later, has the notes too."""
+    """Return the decisions, with the notes on overwrites in their plan: a user may release it
+    later.
+    """
     if not overwrites:
         return decided
     notes = [each.note() for each in overwrites]
     texts = [f"pet {each.pet_id} ({each.address}): {each.problem}" for each in notes]
-    note = f"Changes in the store are written over: {first_items(texts)}."
+    note = f"Changes in the store are overwritten: {first_items(texts)}."
     plan = msgspec.structs.replace(decided.plan, raw_notes=(*decided.plan.raw_notes, note))
     return replace(decided, plan=plan)
 
@@ -320,7 +322,7 @@ class Comparison:
     """Pets that are in no row of this sheet but do not count as missing."""
     returning: frozenset[int] = frozenset()
     """In a job with a folder: the only pets for which new rows are written into this sheet."""
-    silence: str = ""
+    outage: str = ""
     """Why all look-ups failed; "" if one succeeded, or nothing was looked up."""
     outside: Mapping[int, Found] = field(default_factory=dict)
     """Pets outside of the scope whose rows were removed, by id; a FailedLookup for a pet that could
@@ -331,7 +333,7 @@ class Comparison:
     unwritten_units: frozenset[Unit] = frozenset()
     """The fields that are not written into the sheet, because of their owner."""
     overwrites: tuple[Overwrite, ...] = ()
-    """The changes of the plan that write over changes of the store."""
+    """The changes of the plan that overwrite changes of the store."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
     """Addresses of rows for which it is unknown whether a run added the pet, by the normalized name
     that the pet had in the run.
@@ -347,9 +349,9 @@ class Comparison:
 
         This is an outage, not a conflict that a user could resolve.
         """
-        if self.silence:
+        if self.outage:
             raise ServiceError(
-                f"all look-ups of pets in the store failed: {self.silence}",
+                f"all look-ups of pets in the store failed: {self.outage}",
                 hint="Nothing was changed: pets that could not be looked up would seem to be "
                 "missing. The next round tries again.",
             )
@@ -558,7 +560,7 @@ class Comparer:
             named_elsewhere=self.elsewhere,
             claimed=claimed,
             returning=returning,
-            silence=_find_silence([*compared.found.values(), *outside.values()]),
+            outage=_find_outage([*compared.found.values(), *outside.values()]),
             unwritten_units=self.job.merging.unwritten_units,
             overwrites=overwrites,
             outside=outside,
@@ -913,7 +915,7 @@ def _is_later(one: str, other: str) -> bool:
     return datetime.fromisoformat(one) > datetime.fromisoformat(other)
 
 
-def _find_silence(found: Collection[Pet | FailedLookup | None]) -> str:
+def _find_outage(found: Collection[Pet | FailedLookup | None]) -> str:
     """Return why all look-ups failed; "" if one succeeded, or nothing was looked up."""
     unanswered = [each for each in found if isinstance(each, FailedLookup)]
     if not unanswered or len(unanswered) < len(found):
@@ -1009,7 +1011,7 @@ class Differences:
     report: Report | None = None
     """The report of the round's run."""
     is_before: bool = False
-    """True if the comparison is from before the run: then applied changes are no differences."""
+    """True if the comparison is from before the run: then applied changes are not differences."""
     is_refused: bool = False
     """True if the round refuses the changes, so they are not to be made."""
     is_first: bool = True

@@ -266,7 +266,7 @@ class RoundContext:
         """Set fields of the round."""
         self.round = msgspec.structs.replace(self.round, **facts)
 
-    def ends(self, status: Status, problem: str = "", hint: str = "") -> None:
+    def set_status(self, status: Status, problem: str = "", hint: str = "") -> None:
         """Set the status of the round, regardless of its open differences."""
         self._has_status = True
         self._say(status, problem, hint)
@@ -288,21 +288,21 @@ class RoundContext:
         """End the round with an error, or as interrupted."""
         if isinstance(error, KeyboardInterrupt):
             self.is_ended = True
-            self.ends("interrupted", "the round was stopped", "The next round continues.")
+            self.set_status("interrupted", "the round was stopped", "The next round continues.")
             return
         if isinstance(error, InterruptedRunError):
             self._stop(error)
             return
         if isinstance(error, PetsyncError):
             cure = _SERVICE if isinstance(error, ApiError) else ""
-            self.ends(_status_of(error), error.problem, error.cure or cure)
+            self.set_status(_status_of(error), error.problem, error.cure or cure)
             if isinstance(error, SettingsError):
                 self.note(exit_code=SettingsError.exit_code)
             return
         trace = "".join(traceback.format_exception(error))
         _LOG.error("round %s failed:\n%s", self.round.id, self.owner.scrub(trace))
         reason = " ".join(str(error).split())[:300]
-        self.ends("error", f"unexpected: {type(error).__name__}: {reason}", _FAULT)
+        self.set_status("error", f"unexpected: {type(error).__name__}: {reason}", _FAULT)
 
     def _stop(self, error: InterruptedRunError) -> None:
         status: Status = "interrupted"
@@ -312,7 +312,7 @@ class RoundContext:
             # Until the disk has room, another round stops there too.
             status = "error" if error.report.stopped.startswith(_JOURNAL) else status
         hint = f"The next round continues. {error.cure}".strip()
-        self.ends(status, error.problem, hint)
+        self.set_status(status, error.problem, hint)
 
     def note_plan(self, plan: Plan | None, inbound: Inbound | None) -> None:
         """Note the changes planned for the store and for the sheet."""
@@ -332,8 +332,8 @@ class RoundContext:
         self.note(runs=tuple(runs), applied=self.round.applied + applied)
 
     def note_open(self, opens: tuple[Difference, ...]) -> None:
-        """Note the open differences, and set the status that follows from them, unless `ends` has
-        set the status.
+        """Note the open differences, and set the status that follows from them, unless `set_status`
+        was called before.
         """
         self.opens = tuple(
             msgspec.structs.replace(

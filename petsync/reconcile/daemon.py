@@ -27,7 +27,7 @@ from petsync.reconcile.observe import Endpoint, logging_to
 from petsync.reconcile.state import History, StatePaths
 from petsync.settings import HiddenEnvironment
 
-__all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "tell"]
+__all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "send_error"]
 
 
 # DueJobs: which jobs are due now, and when others will be due.
@@ -41,7 +41,7 @@ class DueJobs:
         self._history = History(state)
         self._last: dict[str, datetime] = {}
 
-    def is_it(self, job: Job, *, all_of: bool) -> bool:
+    def is_due(self, job: Job, *, all_of: bool) -> bool:
         """Return true if the job is due; a job without a schedule is due only in a full pass
         (`all_of`).
         """
@@ -55,11 +55,11 @@ class DueJobs:
         due = last_due(job.schedule, now)
         return due is not None and due > last
 
-    def runs(self, job: Job) -> None:
+    def note_start(self, job: Job) -> None:
         """Record that the job runs now."""
         self._last[job.name] = datetime.now(UTC)
 
-    def pause(self, jobs: Iterable[Job]) -> Iterator[float]:
+    def iter_pauses(self, jobs: Iterable[Job]) -> Iterator[float]:
         """Yield the seconds until the next scheduled start of each enabled job with a schedule."""
         now = datetime.now(UTC)
         for job in jobs:
@@ -115,7 +115,7 @@ class LiveConfiguration:
             self.is_valid = False
             with logging_to(self.config):
                 log.error("the previous configuration stays in use: %s", error)
-            tell(self.config, self.config.path.name, error)
+            send_error(self.config, self.config.path.name, error)
 
     def _takes(self, changed: Configuration) -> None:
         with logging_to(changed):
@@ -130,7 +130,7 @@ class LiveConfiguration:
         self.is_valid, self.config = True, changed
 
 
-def tell(config: Configuration, name: str, error: Exception) -> None:
+def send_error(config: Configuration, name: str, error: Exception) -> None:
     """Send a notice about an error that no round reports, as if a round had failed."""
     facts = {"problem": type(error).__name__, "hint": "The log has details.", "exit_code": 1}
     if isinstance(error, PetsyncError):
@@ -210,7 +210,7 @@ def every(
     fresh = LiveConfiguration(first, environ, load)
     loop = Daemon(fresh, DueJobs(first.state), seconds, stop, run)
     with loop.serve(served), _stopping_on_signal(stop):
-        return loop.go()
+        return loop.run_until_stopped()
 
 
 @dataclass(slots=True)
@@ -229,7 +229,7 @@ class Daemon:
     is_ended: bool = False
     """True after the loop has ended."""
 
-    def go(self) -> int:
+    def run_until_stopped(self) -> int:
         """Run passes until the daemon is stopped. Return the exit code."""
         at, code = time.monotonic(), 0
         try:
@@ -238,7 +238,7 @@ class Daemon:
                 code = self._pass(all_of=is_pass)
                 if is_pass:
                     at = max(at + self.seconds, time.monotonic())
-                waits = [at - time.monotonic(), *self.due.pause(self.fresh.config.jobs)]
+                waits = [at - time.monotonic(), *self.due.iter_pauses(self.fresh.config.jobs)]
                 self.stop.wait(max(0.0, min(waits)))
         except KeyboardInterrupt:
             self.stop.set()
@@ -300,7 +300,7 @@ class Daemon:
         self.passes += all_of
         self.fresh.reload()
         for job in self.fresh.config.jobs:
-            if job.enabled and self.due.is_it(job, all_of=all_of):
+            if job.enabled and self.due.is_due(job, all_of=all_of):
                 codes = self._job(job)
                 if self.stop.is_set():
                     return _INTERRUPTED if _INTERRUPTED in codes else 0
@@ -311,7 +311,7 @@ class Daemon:
 
         An error that no round reports is logged and sent as a notice; other jobs continue.
         """
-        self.due.runs(job)
+        self.due.note_start(job)
         config = self.fresh.config
         try:
             return tuple(report.round.exit_code for report in self.run(config, job=job.name))
@@ -322,7 +322,7 @@ class Daemon:
             self.errors += 1
             with logging_to(config):
                 log.exception("job %s could not be reconciled", job.name)
-            tell(config, job.name, error)
+            send_error(config, job.name, error)
             return ()
 
 

@@ -304,7 +304,7 @@ def _is_failing(round_: Round) -> bool:
     return round_.status in _FAILED or round_.failed > 0 or round_.exit_code in (1, 7, 64)
 
 
-def _saw_both(round_: Round) -> bool:
+def _has_compared(round_: Round) -> bool:
     """Return true if the round compared the sheet with the store."""
     return round_.status not in ("error", "interrupted", "refused")
 
@@ -324,7 +324,7 @@ def _failure(health: JobHealth, report: RoundReport, now: float, remind: float) 
 
 
 def _violation(health: JobHealth, report: RoundReport, *, after_failure: bool) -> Iterator[Notice]:
-    if not _saw_both(report.round):
+    if not _has_compared(report.round):
         return
     keys = {_key(each) for each in open_of(report)}
     count = max(
@@ -351,7 +351,7 @@ def _waiting_notices(
             health.waiting_notified = now
             since = 0.0 if is_first else health.waiting_since
             yield _notice("waiting", report, since=since, reason=round_.name)
-    elif _saw_both(round_):
+    elif _has_compared(round_):
         health.waiting = ""
 
 

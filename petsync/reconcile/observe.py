@@ -285,7 +285,7 @@ def _attach(handler: logging.Handler) -> Iterator[None]:
     At the end, the removed handlers are restored.
     """
     mine, level = logging.getLogger("petsync"), logging.getLogger("petsync").level
-    doubles = [each for each in mine.handlers if _doubles(each, handler)]
+    doubles = [each for each in mine.handlers if _is_duplicate(each, handler)]
     for each in doubles:
         mine.removeHandler(each)
     mine.addHandler(handler)
@@ -300,7 +300,7 @@ def _attach(handler: logging.Handler) -> Iterator[None]:
         handler.close()
 
 
-def _doubles(other: logging.Handler, handler: logging.Handler) -> bool:
+def _is_duplicate(other: logging.Handler, handler: logging.Handler) -> bool:
     """Return true if both handlers write to one stream, and no reconciliation added `other`."""
     is_own = any(isinstance(each, LogWatcher) for each in other.filters)
     stream = getattr(other, "stream", None)
@@ -885,7 +885,7 @@ def trace(config: Configuration, exporter: Any = None) -> Iterator[TraceWatcher]
     try:
         yield TraceWatcher(provider.get_tracer("petsync"), clean)
     finally:
-        _shut(provider)
+        _shut_down(provider)
 
 
 def _provider(exporter: Any) -> Any:
@@ -904,7 +904,7 @@ def _provider(exporter: Any) -> Any:
     return provider
 
 
-def _shut(provider: Any) -> None:
+def _shut_down(provider: Any) -> None:
     """Send the last spans, and wait for at most `_EXPORT_TIMEOUT` seconds."""
     thread = threading.Thread(target=provider.shutdown, name="spans", daemon=True)
     thread.start()

@@ -214,7 +214,7 @@ def _refuse_exchanged_ids(
         f"or moved without their rows: {'; '.join(first)}{more}"
     )
     cure = _FIX_QUERY if context.job.query else _name_sheet(_MIXED, comparison)
-    context.ends("refused", problem, f"{_UNCHANGED} {cure}")
+    context.set_status("refused", problem, f"{_UNCHANGED} {cure}")
 
 
 def _can_wait(refusals: Sequence[Refusal]) -> bool:
@@ -247,12 +247,12 @@ def _refuse(
     ):
         cures = {_undo_of(comparer, comparison): None} | cures
     hint = _name_sheet(" ".join(filter(None, (_UNCHANGED, *cures))), comparison)
-    context.ends("refused", describe_limits(refusals), hint)
+    context.set_status("refused", describe_limits(refusals), hint)
 
 
 def _name_sheet(cure: str, comparison: Comparison) -> str:
-    """Return the advice with the sheet in place of SHEET: only a person's own plan can send what a
-    job never sends.
+    """Return the advice with the sheet in place of SHEET: only a plan that the user applies can
+    send what a job never sends.
     """
     sheet = comparison.sheet
     words = [quote(sheet.source), *(["--sheet", quote(sheet.tab)] if sheet.tab else [])]
@@ -311,7 +311,7 @@ def _wait(
         f"`petsync apply {quote(file)}` shows the waiting plan, and releases it after a "
         "confirmation; `--limit 0` shows all rows."
     )
-    context.ends("waiting", describe_limits(refusals), hint)
+    context.set_status("waiting", describe_limits(refusals), hint)
 
 
 def _preview_wait(
@@ -322,7 +322,9 @@ def _preview_wait(
     refusals: Sequence[Refusal],
 ) -> None:
     _hold(context, comparer, comparison, start)
-    context.ends("waiting", describe_limits(refusals), "Fix the sheet, if this is not intended.")
+    context.set_status(
+        "waiting", describe_limits(refusals), "Fix the sheet, if this is not intended."
+    )
 
 
 def _hold(
@@ -510,7 +512,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             return
         check(comparison)
     if context.job.mode != "check":
-        _Execution(context, comparer, comparison, start).all()
+        _Execution(context, comparer, comparison, start).run()
 
 
 class _Execution:
@@ -529,11 +531,11 @@ class _Execution:
         self.base = start.base
         self.sheet = comparison.sheet
         self.overwrites = {each.note(): each for each in comparison.overwrites}
-        """The changes that write over changes of the store, by their notes."""
+        """The changes that overwrite changes of the store, by their notes."""
         self.stuck: tuple[Obstacle, ...] = ()
         self.notes: tuple[Difference, ...] = ()
 
-    def all(self) -> None:
+    def run(self) -> None:
         """Send, write, compare again, and store what both sides agree on now."""
         context, changed = self.context, False
         for version in self.start.found:
@@ -810,8 +812,9 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """Return the job's former name, by its current name; {} if it was not renamed.
 
-    A job counts as renamed if it has no base of one of its files yet, but a job that is no longer
-    configured has one, from that file's last round with the same store. Raises PetsyncError.
+    A job counts as renamed if one of its files has no base under the job's name, but has one under
+    the name of a job that is no longer configured, from its last round with the same store. Raises
+    PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}

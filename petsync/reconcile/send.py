@@ -28,7 +28,8 @@ _TYPES: Mapping[Event, str] = {
 }
 _UNKNOWN = "apprise does not support this address"
 _PIECES = re.compile(r"[/:@?&=#\s]+")
-_KNOWN = 5
+_MIN_SECRET = 5
+"""The number of characters from which a part of an address is masked."""
 
 
 def find_problem(address: Secret) -> str:
@@ -84,7 +85,7 @@ def _send_one(service: Any, address: Secret, event: Event, title: str, body: str
             notify_type=apprise.NotifyType(_TYPES[event]),
             body_format=apprise.NotifyFormat.TEXT,
         )
-    return "" if is_sent else _why(warnings_seen, address)
+    return "" if is_sent else _find_reason(warnings_seen, address)
 
 
 def _service(address: Secret) -> Any:
@@ -113,12 +114,12 @@ def _service(address: Secret) -> Any:
     return service
 
 
-def _why(warnings_seen: list[str], address: Secret) -> str:
-    """Return apprise's last warning, without the address and without its parts of `_KNOWN` or more
-    characters; a standard text if there is no warning.
+def _find_reason(warnings_seen: list[str], address: Secret) -> str:
+    """Return apprise's last warning, with the address and its longer parts masked; a standard text
+    if there is no warning.
     """
     text = address.reveal()
-    pieces = {piece for piece in _PIECES.split(text) if len(piece) >= _KNOWN}
+    pieces = {piece for piece in _PIECES.split(text) if len(piece) >= _MIN_SECRET}
     redacted = Redactor((address, *map(Secret, pieces)))
     return redacted(warnings_seen[-1])[:200] if warnings_seen else "it was not accepted"
 

@@ -208,7 +208,7 @@ def sources_of(job: Job) -> tuple[Source, ...]:
     return (Source(job, _describe_query(job)),)
 
 
-class _New(NamedTuple):
+class _NewRow(NamedTuple):
     """A row without an id that may add a pet."""
 
     place: str
@@ -229,7 +229,7 @@ class Folder:
         self._match_on = tuple(match_on)
         self.unnumbered = frozenset[int]()
         self._named: dict[str, dict[int, str]] = {}
-        self._new: dict[str, dict[int, _New]] = {}
+        self._new: dict[str, dict[int, _NewRow]] = {}
         self._seen: dict[str, tuple[str, str]] = {}
         self._sheets: dict[str, Sheet] = {}
 
@@ -304,12 +304,12 @@ class Folder:
             validate_again=lambda statuses: self.block_twins(part, validate_again(statuses)),
         )
 
-    def _describe_row(self, part: str, sheet: Sheet, row: Row) -> _New:
+    def _describe_row(self, part: str, sheet: Sheet, row: Row) -> _NewRow:
         row_pet = build_pet(row.values)
         keys: list[Hashable] = [("name", normalize(row_pet.name))]
         if self._match_on and (key := key_of(row.values, self._match_on)) is not None:
             keys.append(key)
-        return _New(f"{part} ({sheet.address(row.number)})", row_pet, tuple(keys))
+        return _NewRow(f"{part} ({sheet.address(row.number)})", row_pet, tuple(keys))
 
     def _iter_repeated_ids(self, part: str, sheet: Sheet) -> Iterator[tuple[int, int, list[str]]]:
         """Yield the rows whose id is also in other files, with the id and its places there."""
@@ -319,9 +319,9 @@ class Folder:
             if pet_id in twice:
                 yield row, pet_id, [ids[pet_id] for ids in others if pet_id in ids]
 
-    def _iter_repeated_rows(self, part: str) -> Iterator[tuple[int, tuple[_New, list[str]]]]:
+    def _iter_repeated_rows(self, part: str) -> Iterator[tuple[int, tuple[_NewRow, list[str]]]]:
         """Yield the rows without an id that may repeat rows of other files, with their places."""
-        others = defaultdict[Hashable, list[_New]](list)
+        others = defaultdict[Hashable, list[_NewRow]](list)
         for other, rows in self._new.items():
             for each in rows.values() if other != part else ():
                 for key in each.keys:
@@ -374,7 +374,7 @@ def _error_of_repeated_id(sheet: Sheet, row: int, pet_id: int, places: Sequence[
     )
 
 
-def _error_of_repeated_row(sheet: Sheet, row: int, new: _New, places: Sequence[str]) -> Finding:
+def _error_of_repeated_row(sheet: Sheet, row: int, new: _NewRow, places: Sequence[str]) -> Finding:
     return _error(
         sheet,
         row,

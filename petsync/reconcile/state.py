@@ -740,7 +740,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _VersionHead(msgspec.Struct, frozen=True):
-    """A version without what it takes long to read."""
+    """A version without the parts that take long to read."""
 
     before: str
     number: int = 0
@@ -1045,7 +1045,7 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
     """Return the older copy for a sheet with the bytes from before or after the first version.
 
     A text file gets the same bytes again if edits are reverted by hand, so a difference in only one
-    pet is usually no proof of an older copy.
+    pet usually does not prove an older copy.
     """
     copy = OlderCopy(tuple(versions))
     first, last = versions[0], versions[-1]

@@ -156,10 +156,10 @@ _STOPPED: Sequence[Status] = ("error", "interrupted")
 """Statuses of rounds that may have ended before all planned changes were made."""
 RETRY_STATUSES: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
 """Statuses that another try may fix."""
-_CHECK_CURE = "The job has the mode check: only another job, or a person, can resolve differences."
+_CHECK_CURE = "The job has the mode check: only another job, or a user, can resolve differences."
 _DRY_RUN_CURE = "A round without --dry-run makes the changes."
 _WAITING_DRY_RUN_CURE = (
-    "A round without --dry-run saves the plan as a file, which a person can then release."
+    "A round without --dry-run saves the plan as a file, which a user can then release."
 )
 _REFUSED_CURE = (
     "Nothing is done, in this round or the next, until the reason for the refusal is fixed."
