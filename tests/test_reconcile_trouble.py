@@ -29,7 +29,7 @@ from petsync.reconcile.state import History, StatePaths
 from petsync.sandbox import Sandbox
 from petsync.sandbox.tokens import SCOPES
 from petsync.settings import Secret
-from petsync.sheets.headers import mapping_way
+from petsync.sheets.headers import mapping_hint
 
 pytestmark = pytest.mark.slow
 
@@ -510,7 +510,7 @@ def _http(scenario: Scenario) -> None:
 def test_options_of_sheets_are_named_as_those_of_the_configuration() -> None:
     """Headers and worksheets, whatever their names, are named by options of the configuration."""
     for header in ("nam", "Name of pet", "it's"):
-        way = in_terms_of_jobs(f"Map it {mapping_way(header, 'name')}.")
+        way = in_terms_of_jobs(f"Map it {mapping_hint(header, 'name')}.")
         assert way == "Map it ([columns] in petsync.toml)."
     for tab in ("Pets", "My pets"):
         way = in_terms_of_jobs(f"Read it: --sheet {quote(tab)}, in Python tab={tab!r}.")

@@ -83,8 +83,8 @@ def find_base(source: Source) -> tuple[Base | None, str]:
 
 
 def find_store(path: Path) -> str:
-    """Return the address of the store whose export the file is; "" if it has no base that can
-    be used. Raises SheetError if the file is no readable workbook.
+    """Return the address of the store whose export the file is; "" if it has no base that can be
+    used. Raises SheetError if the file is not a readable workbook.
     """
     source = None if path.suffix.lower() in TEXT_SUFFIXES else load(path)
     try:

@@ -307,8 +307,8 @@ def _read_xls_marks(path: Path, stream: bytes) -> Iterator[_Marks]:
 
 
 def _read_split_texts(records: Sequence[bytes]) -> dict[int, str]:
-    """Return the texts, by number, with a character beyond 16 bits that two records share, of which
-    calamine makes two replacement characters. `records` are those of the table of texts.
+    """Return, by number, the texts with a character beyond U+FFFF whose two halves are in different
+    records: calamine replaces each half. `records` are those of the table of texts.
     """
     if not any(
         before[-1:] and before[-1] >> 2 == 0b110110 and len(body) > 2 and body[2] >> 2 == 0b110111
@@ -322,7 +322,7 @@ def _read_split_texts(records: Sequence[bytes]) -> dict[int, str]:
 
 
 class _TextReader:
-    """Reads a table of texts that goes on in further records."""
+    """Reads a table of texts that is continued in further records."""
 
     def __init__(self, records: Sequence[bytes]) -> None:
         self._records = iter(records)
@@ -333,7 +333,7 @@ class _TextReader:
         pieces = []
         while size:
             if self._at == len(self._body):
-                self._go_on()
+                self._next_record()
             piece = self._body[self._at : self._at + size]
             self._at += len(piece)
             size -= len(piece)
@@ -341,14 +341,14 @@ class _TextReader:
         return b"".join(pieces)
 
     def read_text(self) -> tuple[str, bool]:
-        """Return the next text, and whether two records share a character of it."""
+        """Return the next text, and whether two records have halves of one of its characters."""
         left, flags = struct.unpack("<HB", self.take(3))
         runs = struct.unpack("<H", self.take(2))[0] if flags & 8 else 0
         phonetic = struct.unpack("<I", self.take(4))[0] if flags & 4 else 0
         units, is_split = b"", False
         while left:
             if self._at == len(self._body):
-                self._go_on()
+                self._next_record()
                 # A record that goes on with characters begins with their size.
                 flags = self.take(1)[0]
                 is_split |= bool(units) and units[-1] >> 2 == 0b110110
@@ -360,7 +360,7 @@ class _TextReader:
         self.take(4 * runs + phonetic)
         return units.decode("utf-16-le", "replace"), is_split
 
-    def _go_on(self) -> None:
+    def _next_record(self) -> None:
         body = next(self._records, None)
         if body is None:
             raise _DamageError("its table of texts is incomplete")

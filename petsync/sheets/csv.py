@@ -795,7 +795,7 @@ def edit_csv(
         for line in _records_until(record_lines(source, dialect, at), stop):
             copy.write(writer.edit_line(line))
             at = line.after
-    copy.writelines(_behind(copy.getbuffer()[-1:].tobytes(), added, writer, header))
+    copy.writelines(_iter_added(copy.getbuffer()[-1:].tobytes(), added, writer, header))
     return copy.getvalue()
 
 
@@ -805,7 +805,7 @@ def _sorted_lines(rows: Iterable[int], source: Source) -> Rows:
     return np.array(sorted(row for row in rows if 0 < row <= last), dtype=np.int64)
 
 
-def _behind(
+def _iter_added(
     last: bytes, added: Sequence[Mapping[str, str]], writer: _RecordWriter, header: Line
 ) -> Iterator[bytes]:
     """Yield the added records after the byte `last`, with line ends as in the header."""
@@ -869,7 +869,9 @@ class _RecordWriter:
         if not len(kinds) or not (self.new or is_single.any()):
             yield data[block.start.byte : block.after.byte]
             return
-        cells = [self._behind(b"", self._new_cells(each)).decode() for each in self.edits.shared]
+        cells = [
+            self._append_cells(b"", self._new_cells(each)).decode() for each in self.edits.shared
+        ]
         mask, blank = pa.array(is_single), pa.scalar(b"", pa.large_binary())
         bodies, ends, between = _split_records(data, block)
         edited = pa.array(self._edit_singly(data, block, is_single), pa.large_binary())
@@ -907,14 +909,14 @@ class _RecordWriter:
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):
             # Keep the cells of an invalid record: they may belong to other columns.
-            return self._behind(line.body, added)
+            return self._append_cells(line.body, added)
         # Blank cells after the table's columns stay unless new columns take their place.
         changed = [*cells[: self.width], *added] if self.new else list(cells)
         for name, value in edit.items():
             if name in self.places and name not in self.new:
                 changed[self.places[name]] = _cell_text(name, value)
         if changed[: len(cells)] == cells:
-            return self._behind(line.body, changed[len(cells) :])
+            return self._append_cells(line.body, changed[len(cells) :])
         return self.style.record(changed)
 
     def make_record(self, texts: Mapping[str, str], width: int) -> bytes:
@@ -925,7 +927,7 @@ class _RecordWriter:
                 cells[self.places[name]] = _cell_text(name, value)
         return self.style.record(cells)
 
-    def _behind(self, body: bytes, added: Sequence[str]) -> bytes:
+    def _append_cells(self, body: bytes, added: Sequence[str]) -> bytes:
         if not added:
             return body
         return body + self.style.delimiter.encode() + self.style.record(added)

@@ -96,7 +96,7 @@ def write_failed_rows(
     ways. A row whose pet is known has its id. An existing file at `path` gets a backup.
 
     Raises SheetError if the sheet is not a file or has changed since the run, the report is for
-    another sheet, `path` is the sheet itself or no `.xlsx`, or the workbook cannot be written.
+    another sheet, `path` is the sheet itself or not an `.xlsx`, or the workbook cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     sheet = as_planned(sheet, report)
@@ -265,10 +265,10 @@ class _Excerpt:
                 yield result.assigned_id
 
     def _find_released(self, columns: Mapping[str, Sequence[str]], base: Base) -> list[int]:
-        """Return the positions of the rows that the workbook would no longer hold back although
-        nobody has fixed them: a number that a program has rounded is an error, and a text of the
-        same digits is not. Nor would a plan without the run's `match_on` hold back a row that
-        matches several pets.
+        """Return the positions of the rows that a plan of the workbook would send although nobody
+        has fixed them. Such a row has a number that a program has rounded: in the workbook it is
+        text, which is not an error. Or the row matches several pets by the run's `match_on`, which
+        the plan may not have.
         """
         grid = read_grid(
             Source(Path("x.xlsx"), "workbook", self._workbook(columns, base)), _TAB, {}

@@ -435,11 +435,11 @@ class CellEdits:
         return {name: text.replace(ROW_NUMBER, str(row)) for name, text in shared.items()}
 
     def kind(self, row: int) -> int:
-        """Return the position in `shared` of a row."""
+        """Return the position in `shared` of the texts of a row."""
         return int(self.kinds[row]) if row < len(self.kinds) else 0
 
     def kinds_of(self, rows: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
-        """Return the positions in `shared` of these rows."""
+        """Return the positions in `shared` of the texts of these rows."""
         last = len(self.kinds) - 1
         return np.where(rows > last, 0, self.kinds[np.minimum(rows, last)])
 

@@ -26,7 +26,7 @@ __all__ = [
     "Mapper",
     "check_mapping",
     "fold_header",
-    "mapping_way",
+    "mapping_hint",
     "own_results",
     "present_headers",
 ]
@@ -198,7 +198,7 @@ class Mapper:
             seen = f"{place} {', '.join(shown)}"
         return SheetError(
             f"{self.source}{where}: no column has a header that petsync recognises; {seen}",
-            hint=_mapping_hint(mapping),
+            hint=_suggest_mapping(mapping),
         )
 
     def _propose_mapping(
@@ -325,13 +325,13 @@ def own_results(headers: Collection[str]) -> frozenset[str]:
     )
 
 
-def mapping_way(header: str, column: str) -> str:
+def mapping_hint(header: str, column: str) -> str:
     """Return how to map the header: the option of a command, and the argument in Python."""
     option = quote(f"{header}={column}")
     return f"(--column {option}, in Python mapping={{{header!r}: {column!r}}})"
 
 
-def _mapping_hint(mapping: Mapping[str, str]) -> str:
+def _suggest_mapping(mapping: Mapping[str, str]) -> str:
     columns = ", ".join(_ALL_COLUMNS)
     if not mapping:
         return f"The columns are {columns}; map your headers to these, or rename them."

@@ -305,7 +305,7 @@ class _GridEditor:
         return _Place(int(cell[4]), cell[3].upper())
 
     def check_text(self, address: str, text: object) -> str:
-        """Return the text. Raises _CorrectionRefusedError if it is no text of Unicode."""
+        """Return the text. Raises _CorrectionRefusedError if it is not valid Unicode text."""
         if not isinstance(text, str):
             raise _CorrectionRefusedError(f"{address}: {text!r} is not text; put it in quotes")
         if any("\ud800" <= char <= "\udfff" for char in text):
@@ -1221,7 +1221,7 @@ def _the(source: str) -> str:
 
 def _find_unknown_edits(frame: pd.DataFrame, base: Base) -> dict[int, Fault]:
     """Return an error for each row in which the fields that petsync does not know differ from those
-    in the base. A missing value is no edit, and neither is a tag of another pet.
+    in the base. A missing value is not an edit, and neither is a tag of another pet.
     """
     if not _has_unknown_fields(frame):
         return {}
@@ -1452,7 +1452,9 @@ _ITEM_TYPES = (Tag, TagName, np.ndarray)
 
 
 def _as_list(value: Any) -> Any:
-    """Return a list of a tag without a list, the items of an array, any other value unchanged."""
+    """Return a single tag as a list, an array without dimensions as a list of its item, and any
+    other value unchanged.
+    """
     if isinstance(value, Tag | TagName):
         return [value]
     return as_items(value) if isinstance(value, np.ndarray) and value.ndim == 0 else value
@@ -1506,7 +1508,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 class _WrongValueError(Exception):
-    """A column cannot have a value; the message says what the value is, `hint` what to do."""
+    """A value that its column cannot have: the message describes it, `hint` says what to do."""
 
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)

@@ -194,11 +194,11 @@ _SHOWN = 200
 
 
 class _WrongValueError(Exception):
-    """A column cannot have a value; the message says why."""
+    """A value that its column cannot have; the message says why."""
 
 
 def _may_have_others(dtype: Any) -> bool:
-    """Return true if a column with this dtype may have values that are no scalars."""
+    """Return true if a column with this dtype may have values that are not scalars."""
     if isinstance(dtype, pd.ArrowDtype):
         kind = dtype.pyarrow_dtype
         is_scalar = pa.types.is_large_string(kind) or pa.types.is_integer(kind)

@@ -18,7 +18,7 @@ import pytest
 from petsync.errors import LockedError, PetsyncError
 from petsync.report.document import Document, Note
 from petsync.sheets.files import AS_ENCODED
-from petsync.sheets.headers import mapping_way
+from petsync.sheets.headers import mapping_hint
 from petsync.widgets.components import Heading, in_form
 from petsync.widgets.form import Form, is_live
 from petsync.widgets.review import ReviewForm
@@ -398,7 +398,7 @@ def test_who_may_press_something(
 
 
 _MESSAGES = (
-    f"If a header was renamed, map it {mapping_way('Tag (x)', 'tags')}.",
+    f"If a header was renamed, map it {mapping_hint('Tag (x)', 'tags')}.",
     "Map it (--column HEADER=COLUMN, in Python mapping={HEADER: COLUMN}).",
     'To send the row, plan with the whole store: --scope all (in Python scope="all").',
     "Compare with the store alone (--two-way, in Python two_way=True): every filled cell counts.",

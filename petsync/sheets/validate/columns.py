@@ -29,7 +29,7 @@ from petsync.sheets.grid import (
     TextBytes,
     merge_rows,
 )
-from petsync.sheets.headers import ACTION, Headers, mapping_way, own_results
+from petsync.sheets.headers import ACTION, Headers, mapping_hint, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
 from petsync.sheets.validate.findings import (
@@ -800,8 +800,8 @@ def _plain_photos(cells: Cells, has_value: Bools) -> tuple[Items, Bools]:
 
 
 def _split_urls(cell_bytes: TextBytes) -> _Split:
-    """Return the items of trimmed cells. Several bars in a row stay in the item, which is then no
-    web URL.
+    """Return the items of trimmed cells. Several bars in a row stay in the item, which is then not
+    a web URL.
     """
     begins, ends = _find_breaks(cell_bytes)
     offsets = cell_bytes.offsets
@@ -883,7 +883,7 @@ def _is_no_item(item: str) -> bool:
 
 
 def _placeholder_note(text: str, item: str, what: str, others: str) -> Note:
-    """Return the note on an item of a list that is probably none; `others` are those without it."""
+    """Return the note on an item that is probably a placeholder; `others` has the other items."""
     shown = f'"{item}"' if trim(item) else "An empty text"
     cure = f"Delete {shown if trim(item) else 'it'} if it is not {what}." if others else ""
     return Note("placeholder-text", text, f"{shown} is taken as {what}.", cure, others)
@@ -1042,7 +1042,7 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
             text = grid.header[position]
             problem = f"The column '{text}' is not used: in the export it was named {name}."
             hint = (
-                f"Write {name} as the header again, or map it {mapping_way(text, name)}. If it is "
+                f"Write {name} as the header again, or map it {mapping_hint(text, name)}. If it is "
                 f"another column, insert an empty column {name}."
             )
             notes.add(-1, text, Note("header-renamed", text, problem, hint, name))

@@ -40,8 +40,8 @@ _FRAME_COLUMNS = ("column", "problem", "suggestion")
 
 
 class Checked(NamedTuple):
-    """What became of the rules: a result for each, and a mask of the rows that an error at the
-    header blocks, such as a missing column.
+    """The result of each rule, and a mask of the rows that an error at the header blocks, such as a
+    missing column.
     """
 
     results: tuple[RuleResult, ...] = ()
@@ -49,7 +49,7 @@ class Checked(NamedTuple):
 
 
 class RuleRows(NamedTuple):
-    """What a rule found, for a sheet that is validated in parts."""
+    """The rows of a rule, for a sheet that is validated in parts."""
 
     active: Bools
     """A mask of the rows that the rule looked at."""

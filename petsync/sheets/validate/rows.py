@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from petsync._display import quote
 from petsync.sheets.grid import Bools, CellKind, Cells, Grid, column_number
-from petsync.sheets.headers import ACTION, Headers, fold_header, mapping_way, own_results
+from petsync.sheets.headers import ACTION, Headers, fold_header, mapping_hint, own_results
 from petsync.sheets.validate import text
 from petsync.sheets.validate.columns import Numbers
 from petsync.sheets.validate.findings import Note, Notes
@@ -203,7 +203,7 @@ def note_worksheet(
             continue
         text = grid.header[position]
         problem = f"The column '{text}' is not used: no such column is known."
-        way = mapping_way(trim(text), name)
+        way = mapping_hint(trim(text), name)
         hint = f"Rename it to {name} if it is that column, or map it {way}."
         if is_there := name in headers.columns:
             problem = f"The column '{text}' is not used: the column {name} is used instead."
@@ -245,7 +245,7 @@ def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container
     for name, place in columns[:_MAX_RANGES]:
         where = f"column {place} ('{name}')" if grid.header_row else f"column '{name}'"
         problem = f"No column has a known id header, and the unused {where} contains whole numbers."
-        way = mapping_way(name, "id")
+        way = mapping_hint(name, "id")
         hint = f"Rename '{name}' to id if these are the pets' ids, or map it {way}."
         notes.add(-1, name, Note("header-numbers", name, problem, hint, "id"))
 
