@@ -73,9 +73,9 @@ def check_sheet(path: str | Path | Table | Sheet, **options: Unpack[SheetKeyword
 
 
 def check_files(path: str | Path, options: ReadOptions) -> Sheet:
-    """Return the sheet of several files with the findings of all rows, but only with those rows in
-    its frame that have a finding or concern another row that has one; `agreeing` is the number of
-    the other rows. Its `rules` count all rows.
+    """Return the sheet of several files with the findings of all rows. Its frame has only the rows
+    with findings, and the rows that concern them; `agreeing` is the number of the other rows. Its
+    `rules` count all rows.
 
     The memory depends on the rows with findings, not on the others; temporary files have a few
     bytes for each row. Raises SheetError if a file cannot be read or changes meanwhile, and
@@ -104,7 +104,7 @@ class _Check:
     """The rows that are read together."""
     odd: dict[int, OddCells] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
-    """How many of the other rows each rule looked at."""
+    """The counts of each rule for the other rows, as in `RuleResult`."""
     statuses: frozenset[str] = frozenset()
     """The statuses of the pets at the export."""
 
@@ -134,8 +134,8 @@ class _Check:
         )
 
     def _find_related(self) -> npt.NDArray[np.int64]:
-        """Take the rows that have findings, and return the others, by ORDER, that have something in
-        common with a row that may get a finding for it.
+        """Take the rows with findings. Return the other rows, by ORDER, whose keys are also those
+        of a row that concerns them: together, these rows may have findings.
         """
         writer = PartWriter(self.folder, _PARTS, _KEYS, KEY)
         headless = set[int]()

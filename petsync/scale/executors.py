@@ -74,9 +74,9 @@ class LocalProcesses(Executor):
 
 
 class Workers:
-    """Computes parts with the given executor, or else on this machine: with one process for each
-    processor or, if `size`, the bytes of the larger side, is small, in this process. It is a
-    context: at its end, the processes that it started end.
+    """Computes parts with the given executor. Without one, it starts a process for each processor
+    or, if `size`, the bytes of the larger side, is small, uses this process. It is a context
+    manager: at the end of the block, the processes that it started end.
 
     If the executor is `LocalProcesses`, `size` and `parts` limit the number of the processes.
 
@@ -89,11 +89,11 @@ class Workers:
         if isinstance(executor, LocalProcesses):
             self._executor, self._count = None, executor.count(size, parts)
         self._own: ProcessPoolExecutor | None = None
-        self.expect(size)
+        self.start_early(size)
 
-    def expect(self, size: int) -> None:
-        """Start the processes if a side has that many bytes: they are ready when the caller has
-        prepared the parts.
+    def start_early(self, size: int) -> None:
+        """Start the processes if they are needed for a side of this many bytes, so that they are
+        ready when the caller has prepared the parts.
         """
         self._is_small = size < _MIN_BYTES
         if self._executor is None and not self._is_small:
@@ -113,7 +113,7 @@ class Workers:
             self._own.shutdown(cancel_futures=True)
 
     @property
-    def are_others(self) -> bool:
+    def has_workers(self) -> bool:
         """Whether other processes or threads compute the parts."""
         return self._executor is not None or not self._is_small
 

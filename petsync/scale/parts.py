@@ -121,7 +121,7 @@ class PartFolder(msgspec.Struct, frozen=True):
 
 def measure_files(paths: Sequence[Path]) -> int:
     """Return the number of bytes in Parquet files without compression. A file that cannot be read
-    has none: the comparison says so.
+    counts as 0: the comparison reports it.
     """
     size = 0
     for path in paths:

@@ -1,8 +1,8 @@
 """Reduce a comparison: leave out the rows that agree with their pets, part by part.
 
-The remaining rows are few enough to be compared as a whole, with all that a plan looks at: rows of
-the same pet, rows without an id, similar names, and pets in no row. A row that agrees with its pet
-changes nothing, whatever the other rows are, unless one of them has its name or its photos.
+The remaining rows are few enough to be compared as a whole, with everything that a plan checks:
+rows of the same pet, rows without an id, similar names, and pets in no row. A row that agrees with
+its pet changes nothing, whatever the other rows are, unless one of them has its name or its photos.
 
 A part is a pure function of its files, so it can be computed anywhere, and more than once.
 """
@@ -67,7 +67,7 @@ _PLAIN = {
     "tags": r"^\pL+(?:[ .'-]?\pL+| [0-9]{1,9})*$",
     "photo_urls": r"^https?://[A-Za-z0-9._~/-]+$",
 }
-"""For each column the texts that have no finding, apart from those of `_NOT_PLAIN`."""
+"""For each column the texts that have no finding, except those of `_NOT_PLAIN`."""
 _NOT_PLAIN = (
     r"(?i:^(?:clear\PL*$|category\(|err:))|[\x{115F}\x{1160}\x{3164}\x{FFA0}]"
     r"|[À-ô][^\x00-\x7FÀ-ÿ]| $"
@@ -354,13 +354,17 @@ def _are_odd(pets: pa.Table, column: str) -> _Mask:
         return odd
     if column in LISTS:
         lists = Items(cells)
-        odd = lists.have_any(_look_at(flatten(cells), lambda texts: _are_odd_texts(texts, column)))
+        odd = lists.have_any(
+            _check_distinct(flatten(cells), lambda texts: _are_odd_texts(texts, column))
+        )
         return odd | lists.have_repeated(is_folded=True)
-    return _look_at(cells, lambda texts: _are_odd_cells(texts, column))
+    return _check_distinct(cells, lambda texts: _are_odd_cells(texts, column))
 
 
-def _look_at(texts: pa.Array, are_odd: Callable[[pa.Array], _Mask]) -> _Mask:
-    """Return a mask of the odd texts. If most of them are repeated, each is looked at once."""
+def _check_distinct(texts: pa.Array, are_odd: Callable[[pa.Array], _Mask]) -> _Mask:
+    """Return a mask of the odd texts. If most of them are repeated, each distinct text is checked
+    once.
+    """
     first = texts.slice(0, _SAMPLE)
     if 2 * pc.count_distinct(first).as_py() > len(first):
         return are_odd(texts)
@@ -386,7 +390,7 @@ def _are_odd_texts(texts: pa.Array, column: str) -> _Mask:
 
 
 def _are_simple(texts: pa.Array) -> _Mask:
-    """Return a mask of the names that have no finding, according to a quick look at their bytes:
+    """Return a mask of the names that have no finding, according to a quick check of their bytes:
     most names have only letters of western languages, digits and punctuation.
     """
     utf8 = TextBytes.of(texts)

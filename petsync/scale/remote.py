@@ -84,7 +84,7 @@ class Copies:
         files, path = _connect(address)
         folder, _, name = address.rpartition("/")
         is_file = False
-        with _explaining(address):
+        with _explain_errors(address):
             if has_wildcards(address):
                 names = _list_names(files, path.rpartition("/")[0])
                 is_file = name in names
@@ -158,9 +158,9 @@ def make_copies(executor: Executor | None) -> Iterator[Copies]:
 
 
 async def write_to(address: str, make: Callable[[Path], Awaitable[PartFolder]]) -> PartFolder:
-    """Write the folder that `make` makes at a path to an address, the manifest last, and return
-    what `make` returns. Raises SheetError if there are files already, or if the files cannot be
-    written, and SettingsError if the file system is unknown or not installed.
+    """Write a folder to an address, the manifest last. `make` makes the folder at a path on this
+    machine; return its result. Raises SheetError if there are files already, or if the files cannot
+    be written, and SettingsError if the file system is unknown or not installed.
     """
     await asyncio.to_thread(_must_be_empty, address)
     with tempfile.TemporaryDirectory(prefix="petsync-") as temporary:
@@ -177,7 +177,7 @@ def _must_be_empty(address: str) -> None:
         )
     files, path = _connect(address)
     names: list[str] = []
-    with _explaining(address), suppress(FileNotFoundError):
+    with _explain_errors(address), suppress(FileNotFoundError):
         names = _list_names(files, path)
     if names:
         raise not_empty_error(address)
@@ -191,7 +191,7 @@ def _write_files(folder: Path, address: str) -> None:
     names = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
     for _, group in groupby(sorted(names, key=_write_order), _write_order):
         some = [*group]
-        with _explaining(address, "written"):
+        with _explain_errors(address, "written"):
             files.put(
                 [str(folder / each) for each in some],
                 [f"{path}/{each.as_posix()}" for each in some],
@@ -212,7 +212,7 @@ def _copy_file(copy: _Copy, ended: threading.Event | None = None) -> None:
     files, path = _connect(copy.address)
     callback = import_module("fsspec.callbacks").Callback(hooks={"stop": stop})
     new = copy.target.with_name(f".{copy.target.name[:80]}.{secrets.token_hex(6)}")
-    with _explaining(copy.address):
+    with _explain_errors(copy.address):
         before = files.info(path)
         files.get_file(path, str(new), callback=callback)
         _forget(files)
@@ -230,7 +230,7 @@ def _read_version(info: dict[str, Any]) -> dict[str, Any]:
 def _find_parts(address: str, target: Path) -> list[_Copy]:
     """Return the files of a folder of parts to copy into the folder `target`."""
     files, path = _connect(address)
-    with _explaining(address):
+    with _explain_errors(address):
         names = _list_names(files, path)
     own = [name for name in names if name == MANIFEST or name.endswith(".parquet")]
     return [_Copy.of(address, name, target) for name in own]
@@ -280,7 +280,7 @@ def _connect(address: str) -> tuple[Any, str]:
             else "Addresses are, for example, s3://bucket/pets and gs://bucket/pets.",
         )
     options = {"auto_mkdir": True} if protocol in ("file", "local") else {}
-    with _explaining(address):
+    with _explain_errors(address):
         files, path = fsspec.url_to_fs(address, **options)
         _forget(files)
     return files, path
@@ -294,7 +294,7 @@ def _forget(files: Any) -> None:
 
 
 @contextmanager
-def _explaining(address: str, done: str = "read") -> Iterator[None]:
+def _explain_errors(address: str, done: str = "read") -> Iterator[None]:
     """In the block, raise PetsyncErrors in place of the errors of a file system. `done` is what
     cannot be done.
     """

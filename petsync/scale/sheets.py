@@ -256,8 +256,8 @@ class SheetFiles(ABC):
 
     @property
     def validator(self) -> Callable[[pa.Table, frozenset[str]], Sheet] | None:
-        """Returns the sheet of some rows with some of their columns, if the statuses are known;
-        None if `iter_batches` has validated the rows.
+        """A function that returns the sheet of some rows with some of their columns, given the
+        known statuses; None if `iter_batches` has validated the rows.
         """
         return None
 
@@ -344,7 +344,7 @@ class SplitFiles:
     function that reads the file.
     """
     unnumbered: pa.Table
-    """The rows without an id, and those that need a careful look."""
+    """The rows without an id, and those whose id must be validated."""
     rows: Sequence[int]
     """The number of rows of each file."""
     digests: Sequence[str]
@@ -418,8 +418,8 @@ def split_files(task: SplitTask) -> SplitFiles:
 
 def _write_values(writer: PartWriter, observed: Observed | None, place: int) -> None:
     """Write a hash of the values of each row for each rule `unique`, except of blank values. Other
-    values may have the same hash; then their rows are compared as a whole without need. `place` is
-    ORDER of the first row.
+    values may have the same hash; then their rows are compared as a whole although this is not
+    necessary. `place` is ORDER of the first row.
     """
     rules = {} if observed is None else observed.rules
     for number, name in enumerate(sorted(rules)):
@@ -466,7 +466,9 @@ def _add_columns(batch: _Batch, start: int, place: int) -> pa.Table:
 
 
 def _match(source: str, header: Sequence[str], options: ReadOptions) -> dict[str, int]:
-    """Return the position of each canonical column. Raises SheetError if there is none of ids."""
+    """Return the position of each canonical column. Raises SheetError if the column of ids is
+    missing, or no header is known.
+    """
     mapper = Mapper.of(source, options.columns)
     check_mapping(source, options.mapping, header)
     if not mapper.score(header):
@@ -534,7 +536,7 @@ class _ParquetFiles(SheetFiles):
 
     def find_part(self, path: Path, parts: int) -> _OwnPart | None:
         """Return the part that has all rows of a file, as in an export that was edited; None if
-        there is no such part, or if an id needs a careful look.
+        there is no such part, or if an id must be validated.
         """
         status = read_status(path)
         part, rows = None, 0

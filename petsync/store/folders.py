@@ -129,14 +129,14 @@ class FolderComparer:
             number = _find_number(path, exported, store)
             folder = Path(temporary)
             (folder / "sheet").mkdir()
-            groups = _GROUPS if workers.are_others else 1
+            groups = _GROUPS if workers.has_workers else 1
             tasks = files.tasks(groups, folder / "sheet", number, _MOST_WARNINGS)
             now, split = await _both(
                 self._take_snapshot(store, statuses, folder / "store", number),
                 asyncio.to_thread(lambda: [*workers.run(split_files, tasks)]),
             )
             if store is None:
-                workers.expect(max(size, await asyncio.to_thread(now.measure)))
+                workers.start_early(max(size, await asyncio.to_thread(now.measure)))
             base = await asyncio.to_thread(_split_base, exported, folder / "base", number)
             has_ids = any(sum(each.rows) > len(each.unnumbered) for each in split)
             with_unnamed = with_unnamed or not has_ids
@@ -201,7 +201,7 @@ async def _both(first: Awaitable[T], second: Awaitable[U]) -> tuple[T, U]:
 
 def _measure(path: Path, store: PartFolder | None) -> tuple[int, int]:
     """Return the uncompressed size of the larger side in bytes, and the number of the parts. A base
-    that cannot be read counts as none: the plan says so.
+    that cannot be read counts as none: the plan reports it.
     """
     files, kind = find_files(path)
     folder = (path if path.is_dir() else path.parent) / BASE_FOLDER
@@ -241,8 +241,8 @@ class _BaseParts(NamedTuple):
 
 
 def _find_share(number: int) -> int:
-    """Return how many pets one of this number of parts may have without there being more than
-    MAX_LOST_PAIRS in all. Above that number, a row is not compared with pets of other names.
+    """Return the maximum number of pets in each of this number of parts, if all parts together have
+    at most MAX_LOST_PAIRS. Above that number, a row is not compared with pets of other names.
     """
     mean = lineage.MAX_LOST_PAIRS / number
     # Ten standard deviations: the hash spreads the pets at random.
@@ -351,7 +351,7 @@ class _Whole:
         return replace(wanted, ids=wanted.ids.union(more))
 
     def _read_uncertain_ids(self, sheet: Sheet) -> set[int]:
-        """Return the ids in the rows that are not in a part, because their ids need a careful look.
+        """Return the ids in the rows that are not in a part, because their ids must be validated.
         Other rows may have the same ids.
         """
         rows = [row for each in self._split for row in each.unnumbered[ROW].to_pylist()]

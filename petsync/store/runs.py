@@ -1100,7 +1100,8 @@ class UndoPlanner:
             return False
 
     def _find_newest(self, store: str) -> PastRun | None:
-        """Return the newest run that changed something, is not completely undone, and is no undo.
+        """Return the newest run that changed something, is not completely undone, and is not an
+        undo.
 
         A run whose undo was stopped or partial is not completely undone.
         """
