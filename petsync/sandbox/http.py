@@ -48,18 +48,18 @@ __all__ = [
     "check_json",
     "check_repeats",
     "check_xml",
-    "done",
     "form",
     "limit_body",
     "media_type",
     "not_in_xml",
     "one_pet",
+    "parse_accept",
     "pet",
     "pet_id",
     "pet_xml",
     "problem",
     "sent_media_type",
-    "welcome",
+    "success_response",
 ]
 
 
@@ -429,7 +429,7 @@ def sent_media_type(content_type: str | None) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def welcome(accept: str) -> tuple[str, ...]:
+def parse_accept(accept: str) -> tuple[str, ...]:
     """Return those of `JSON` and `XML` that an Accept header accepts, the preferred one first.
 
     An empty header accepts both; if both are equal, JSON is first.
@@ -590,7 +590,7 @@ def api_response(
     return Response(text, status, media_type=XML)
 
 
-def done(message: str, media: str, behaviour: Behaviour) -> Response:
+def success_response(message: str, media: str, behaviour: Behaviour) -> Response:
     """Return the response of a successful operation without a result."""
     if behaviour.says_done:
         return api_response(200, "unknown", message, media, behaviour)
@@ -624,7 +624,7 @@ def _as_original(
 
 
 def _accept(request: Request) -> tuple[str, ...]:
-    return welcome(",".join(request.headers.getlist("accept")))
+    return parse_accept(",".join(request.headers.getlist("accept")))
 
 
 # A request's body: its size limit, and the pet in it.

@@ -171,7 +171,7 @@ async def delete_pet(service: Service, request: Request) -> ASGIApp:
     number = path_pet_id(service, request)
     if not await service.storage.write(partial(storage.remove, number=number)):
         raise not_found(number, Original(None))
-    return http.done(str(number), media[0], service.behaviour)
+    return http.success_response(str(number), media[0], service.behaviour)
 
 
 async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
@@ -220,7 +220,7 @@ async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
     if "status" in fields:
         _check_status(fields["status"], behaviour)
     await service.storage.write(partial(_change, number=number, fields=fields))
-    return http.done(str(number), media[0], behaviour)
+    return http.success_response(str(number), media[0], behaviour)
 
 
 def path_pet_id(service: Service, request: Request) -> int:

@@ -16,7 +16,7 @@ from petsync.plan.report import Report
 from petsync.report import html
 from petsync.report.document import Document, Note, Snippets
 from petsync.store import Store, checked_store, connect
-from petsync.widgets.app_config import take_given
+from petsync.widgets.app_config import take_config
 from petsync.widgets.browse import BrowseForm, browse
 from petsync.widgets.components import Heading, Steps, button, show
 from petsync.widgets.form import Form
@@ -373,7 +373,7 @@ def _close_all(forms: Iterable[Form | None], store: Store) -> None:
 
 def open_page() -> AppForm:
     """Change to the folder and the umask with which petsync was started, and return the page."""
-    config = take_given()
+    config = take_config()
     os.chdir(config.folder)
     os.umask(config.umask)
     page = connect_app(config.options)

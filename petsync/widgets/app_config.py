@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 
 from petsync.settings import Secret
 
-__all__ = ["AppConfig", "take_given"]
+__all__ = ["AppConfig", "take_config"]
 
 
 _GIVEN = "PETSYNC_PAGE"
@@ -34,8 +34,8 @@ class AppConfig:
     umask: int = 0o077
 
     @contextmanager
-    def exported(self, environ: MutableMapping[str, str], token: str | None) -> Iterator[None]:
-        """Put the configuration and the token into `environ`, for child processes, until the end of
+    def export_to(self, environ: MutableMapping[str, str], token: str | None) -> Iterator[None]:
+        """Put the configuration and the token into `environ` for child processes, until the end of
         the block.
         """
         formers = {name: Secret(environ[name]) for name in (_GIVEN, _TOKEN) if name in environ}
@@ -50,7 +50,7 @@ class AppConfig:
             environ.update((name, former.reveal()) for name, former in formers.items())
 
 
-def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
+def take_config(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
     """Return the server's configuration; remove it and the variables of Voilà's request from
     `environ`.
     """

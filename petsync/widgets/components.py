@@ -635,10 +635,10 @@ class Table(
 
     A cell is text, also for an id (a browser rounds large numbers). For a "value" it is a list of
     one value, or of the values before and after; instead of values it may have lists of items, such
-    as tags: all items, or those added and those removed. For "fields" it is a list of dicts: `text`
-    alone, or `name`, `values` (as for a "value") and optionally `warning`. For an "image" it is
-    `{"src", "alt"}` with a data: URL; for a "link" `{"href", "text"}` (http and https only);
-    for a "mark" `{"symbol", "text"}`; for a "choice" `{"options": [[value, title], …], "value",
+    as tags: all items, or those added and those removed. For "fields" it is a list of dicts: only
+    `text`, or `name`, `values` (as for a "value") and optionally `warning`. For an "image" it is
+    `{"src", "alt"}` with a data: URL; for a "link" `{"href", "text"}` (http and https only); for a
+    "mark" `{"symbol", "text"}`; for a "choice" `{"options": [[value, title], …], "value",
     "label"}`. All content is shown as text, never as HTML.
 
     The user changes `ticked` (keys of this page's rows), `page`, `search`, `sort` (a column's key),

@@ -40,11 +40,11 @@ __all__ = [
     "Message",
     "Panel",
     "account_document",
-    "lack",
+    "describe_expiry",
+    "describe_restriction",
     "login",
     "remember_store",
     "remembered_stores",
-    "until_here",
     "welcome",
 ]
 
@@ -343,7 +343,7 @@ Message = tuple[str, str]
 """A message, and a hint, which may be ""."""
 
 
-def lack(account: Account) -> Message | None:
+def describe_restriction(account: Account) -> Message | None:
     """Describe what a signed-in account cannot do, and what to do about it; None if it is not
     restricted.
     """
@@ -369,7 +369,7 @@ def lack(account: Account) -> Message | None:
 
 def welcome(account: Account) -> Message:
     """Return the message to show right after the user has signed in."""
-    if lack(account) is not None:
+    if describe_restriction(account) is not None:
         missing = READ if account.can_read is False else WRITE
         restriction = (
             "but can only look up single pets"
@@ -389,7 +389,7 @@ def welcome(account: Account) -> Message:
     return f"You are signed in{user}, and may read and change pets.", ""
 
 
-def until_here(account: Account) -> str:
+def describe_expiry(account: Account) -> str:
     """Return a sentence that says when the sign-in ends or is renewed, in the local time of this
     computer; "" if that is unknown, or if local time is UTC.
     """
@@ -414,21 +414,21 @@ _UNKNOWN = "Your account is not known yet: the service has not responded."
 
 def account_document(account: Account) -> Document:
     """Return the account with its restriction and the local time at which the sign-in ends."""
-    blocks = list(account_view(_without_lack(account)).blocks)
+    blocks = list(account_view(_without_restriction(account)).blocks)
     if account.is_open:
         blocks.insert(0, Note(_OPEN))
-    if message := lack(account):
+    if message := describe_restriction(account):
         problem, hint = message
         blocks.insert(0, Alert(problem, [hint], is_refusal=account.can_read is False))
-    if expiry := until_here(account):
+    if expiry := describe_expiry(account):
         blocks.append(Note(expiry))
     return Document("", blocks)
 
 
-def _without_lack(account: Account) -> Account:
-    """Return the account without a problem that `lack` already describes."""
+def _without_restriction(account: Account) -> Account:
+    """Return the account without a problem that `describe_restriction` already describes."""
     known_scopes = (READ, WRITE, "API key")
-    is_described = lack(account) is not None and any(
+    is_described = describe_restriction(account) is not None and any(
         word in account.problem for word in known_scopes
     )
     return replace(account, problem="") if is_described else account
@@ -539,7 +539,7 @@ class LoginForm(Form):
 
     def _views(self) -> Iterator[Document]:
         """Yield the current account, with missing permissions."""
-        self._know()
+        self._await_account()
         if self.account is not None:
             yield account_document(self.account)
         else:
@@ -604,7 +604,7 @@ class LoginForm(Form):
         if not self._is_asked:
             self.ask()
 
-    def _know(self) -> None:
+    def _await_account(self) -> None:
         """Wait for the service's response, but not longer than a time limit."""
         self._know_soon()
         self._answered.wait(
@@ -720,7 +720,7 @@ class LoginForm(Form):
         self._be(account)
         self.heading.focus()
         is_wanted = self.can_write.value or account.can_read is False
-        if lack(account) is not None and is_wanted:
+        if describe_restriction(account) is not None and is_wanted:
             self.notice.warn(*welcome(account))
         else:
             self.notice.say(*welcome(account), done=True)

@@ -328,7 +328,7 @@ class ReviewForm(Form):
         if run is None or plan is not self.plan or self._phase_name != "plan":
             return
         self._unfinished = run
-        panel.finish.description = review_view.finish(run)
+        panel.finish.description = review_view.finish_label(run)
         panel.overview.value = review_view.overview(plan, run)
         show(panel.finish, True)
 
@@ -459,12 +459,12 @@ class ReviewForm(Form):
         meter, session = panel.meter, self.store.aio.api.session
         self._going = going = ActiveRun(lambda: watch_run(run, meter, session))
         going.task = self.work.start(
-            self._with_files(going),
+            self._run_with_files(going),
             lambda ended: self._finish_run(panel, ended),
-            lambda error: self._not_run(panel, error),
+            lambda error: self._show_plan_again(panel, error),
         )
 
-    async def _with_files(self, going: ActiveRun) -> ReportView | None:
+    async def _run_with_files(self, going: ActiveRun) -> ReportView | None:
         """Execute the run, write its files, and return its report."""
         ended = await going.execute()
         if ended is not None:
@@ -505,7 +505,7 @@ class ReviewForm(Form):
         else:
             self.notice.say(sentence, hint, done=True)
 
-    def _not_run(self, panel: Panel, error: PetsyncError) -> None:
+    def _show_plan_again(self, panel: Panel, error: PetsyncError) -> None:
         """Return to the plan, or to the last report."""
         self._going = None
         self._phase(panel, "plan" if self.report is None else "done")
@@ -529,7 +529,7 @@ class ReviewForm(Form):
         panel.problems.value = review_view.problems(ended)
         panel.files.value = self._left_files.html
         panel.facts.value = review_view.facts(report)
-        panel.resume.description = review_view.left_to_do(report)
+        panel.resume.description = review_view.continue_label(report)
         panel.gentle.value = ended.is_pressed
         show(panel.resume, ended.can_resume)
         show(panel.gentle, ended.can_resume)

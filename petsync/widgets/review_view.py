@@ -98,14 +98,14 @@ __all__ = [
     "changed",
     "clash_columns",
     "clash_row",
+    "continue_label",
     "describe_other_run",
     "describe_tally",
     "facts",
     "file_link",
-    "finish",
+    "finish_label",
     "guard",
     "held_row",
-    "left_to_do",
     "overview",
     "problems",
     "render_question",
@@ -721,7 +721,7 @@ PLAN_AGAIN = f"C{_COMPARE_AGAIN} to see the remaining changes."
 """The next step after an earlier run of the sheet was finished."""
 _BY_HAND = "The user pressed Stop or closed the form."
 _URGENT: Sequence[Outcome] = ("failed", "unknown", "needs fixing", "conflict")
-"""The outcomes that need a person, in the order of the results."""
+"""The outcomes that need attention, in the order of the results."""
 TERMS = (
     (r"`petsync resume \S+ --rate 5`", "“Continue”, with “Send slowly” ticked,"),
     (r"`petsync resume [^`]+`", "“Continue”"),
@@ -752,7 +752,7 @@ def describe_other_run(run: PastRun) -> str:
     return f"Another form or program is applying this plan, as run {run.run_id}"
 
 
-def finish(past: PastRun) -> str:
+def finish_label(past: PastRun) -> str:
     """The label of the button that finishes a stopped run of the same sheet."""
     return f"Finish run {past.run_id} ({words.count(count_remaining(past), 'change')} left)"
 
@@ -895,7 +895,7 @@ def changed(ended: ReportView) -> str:
 
 def problems(ended: ReportView) -> str:
     """Why the run stopped, if it did, and the results by cause, except ordinary successes, each
-    with its meaning and what to do; those that need a person come first. "" if there are none.
+    with its meaning and what to do; those that need attention come first. "" if there are none.
     """
     stopped = ended.report.stopped
     blocks: list[Block] = []
@@ -929,7 +929,7 @@ def facts(report: Report) -> str:
     return blocks_html(Facts([("run", report.run_id), *words.report_facts(report)]))
 
 
-def left_to_do(report: Report) -> str:
+def continue_label(report: Report) -> str:
     """The label of the button that continues."""
     remaining = words.count_left(report)
     if not remaining:

@@ -1048,7 +1048,7 @@ class SheetForm(Form):
 
     def _views(self) -> Iterator[Document]:
         """Yield the sheet and its findings, with its plan or report, or how to open a sheet."""
-        self._know()
+        self._read_once()
         if self.problem is not None or self.sheet is None:
             yield Document("", [_HOW if self.problem is None else error_alert(self.problem)])
             return
@@ -1078,7 +1078,7 @@ class SheetForm(Form):
         super().close()
         self._panel = None
 
-    def _know(self) -> None:
+    def _read_once(self) -> None:
         """Read the sheet now, if a path is given and it has not been read yet."""
         if self.path is None or self.look is not None or self.problem is not None:
             return

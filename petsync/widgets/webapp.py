@@ -201,7 +201,7 @@ def serve(
     # user's umask.
     umask = os.umask(0o077)
     try:
-        with replace(given, umask=umask).exported(os.environ, token), suppress(KeyboardInterrupt):
+        with replace(given, umask=umask).export_to(os.environ, token), suppress(KeyboardInterrupt):
             page.run()
     finally:
         os.umask(umask)
@@ -347,8 +347,8 @@ def _preparations(manager: Any) -> list[asyncio.Task[object]]:
 
 
 async def _end_prepared(manager: Any) -> None:
-    """End the kernels that no tab uses as soon as they have started: one that is asked to end
-    prints an error if it is at work.
+    """End the kernels that no tab uses, as soon as they have started. A kernel that is asked to end
+    while it works prints an error.
     """
     for prepared in await asyncio.gather(*_preparations(manager), return_exceptions=True):
         if isinstance(prepared, dict):
