@@ -278,7 +278,7 @@ def checked_address(address: str) -> str:
 
 
 def without_scheme(token: str) -> str:
-    """Return the token of a header's value, `Bearer TOKEN`, or of the token alone."""
+    """Return the token of a header's value, `Bearer TOKEN`, or of a plain token."""
     return re.sub(r"(?i)^bearer\s+", "", token.strip())
 
 

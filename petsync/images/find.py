@@ -591,7 +591,7 @@ def _column(sheet: Sheet, name: str) -> pd.Series[Any]:
     if headers:
         raise SheetError(f"{sheet.source} has several columns {name!r}", hint="Rename one.")
     raise SheetError(
-        f"{sheet.source} has no column {name!r}, apart from petsync's columns",
+        f"{sheet.source} has no column {name!r} besides petsync's columns",
         hint=f"Its other columns: {known}.",
     )
 

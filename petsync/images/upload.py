@@ -267,7 +267,7 @@ class PictureSender:
             del self._cancel_tasks[number]
 
     def _is_picture_cancelled(self, number: int) -> bool:
-        """Return true if this picture alone was cancelled, and not the whole run."""
+        """Return true if only this picture was cancelled, and not the whole run."""
         task = asyncio.current_task()
         is_run_cancelled = task is not None and task.cancelling() > 0
         return number in self.canceller and not is_run_cancelled and not self.stopper.reason
@@ -855,13 +855,13 @@ def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
         entry.outcome,
         entry.cause,
         entry.message,
-        cure=_past_cure(entry),
+        cure=_find_cure(entry),
         urls=_urls(entry) if is_applied else (),
         sent=picture.sent_size if is_applied and entry.cause != "confirmed" else 0,
     )
 
 
-def _past_cure(entry: Entry) -> str:
+def _find_cure(entry: Entry) -> str:
     """Return the advice to the user; "" if nothing is left to do, or if the same upload would fail
     again.
     """

@@ -216,7 +216,7 @@ def apply_plan(
     box.break_with(faults or None)
     try:
         report = copy.apply(
-            _of_copy(plan, copy.url),
+            _adapt_to_copy(plan, copy.url),
             concurrency=concurrency,
             settle=_SETTLE,
             on_progress=on_progress,
@@ -245,7 +245,7 @@ def make_second_plan(
     return msgspec.structs.replace(again, changes=remaining).with_verdict()
 
 
-def _of_copy(plan: Plan, url: str) -> Plan:
+def _adapt_to_copy(plan: Plan, url: str) -> Plan:
     """Return the plan for the copy; if the guard refuses the plan, without limits, because no data
     can be lost in the copy.
     """
@@ -288,7 +288,7 @@ def stage(
     with ExitStack() as resources:
         state = Path(resources.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
         if keep is not None:
-            resources.enter_context(_removed_on_error(keep))
+            resources.enter_context(_remove_on_error(keep))
         box = resources.enter_context(
             Sandbox(
                 profile=build_behaviour(profile)[0], pets=pets, db=keep, token_lifetime=_LONG_ENOUGH
@@ -309,7 +309,7 @@ def must_be_new(keep: Path) -> Path:
 
 
 @contextmanager
-def _removed_on_error(path: Path) -> Iterator[None]:
+def _remove_on_error(path: Path) -> Iterator[None]:
     """Remove the file and its companions if the body raises an exception."""
     try:
         yield

@@ -1,6 +1,6 @@
 """Plans, reports, sheets and snapshots as text, HTML, Markdown, workbooks and JSON.
 
-The modules for a display are imported when it is needed.
+The modules of a view are imported when it is first needed.
 """
 
 from __future__ import annotations

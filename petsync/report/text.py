@@ -229,7 +229,7 @@ def _lines(document: Document, width: int, ending: list[Block]) -> Iterator[Text
     for block in document.blocks:
         if isinstance(block, Details) and block.is_extra:
             continue
-        if previous is not None and _is_apart(block, previous):
+        if previous is not None and _needs_blank_line(block, previous):
             yield _BLANK
         if isinstance(block, Summary) and previous is None:
             ending.append(block)
@@ -239,7 +239,7 @@ def _lines(document: Document, width: int, ending: list[Block]) -> Iterator[Text
         previous = block
 
 
-def _is_apart(block: Block, previous: Block) -> bool:
+def _needs_blank_line(block: Block, previous: Block) -> bool:
     """Return true if a blank line separates the block from the one above it."""
     match block:
         case Facts() | Table():

@@ -71,7 +71,7 @@ has a null in `tag_ids`.
 @runtime_checkable
 class ArrowStream(Protocol):
     """A table with the Arrow PyCapsule interface, such as a DataFrame of polars or a Table of
-    pyarrow. So has a DataFrame of pandas.
+    pyarrow. A DataFrame of pandas has it, too.
     """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:

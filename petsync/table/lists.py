@@ -496,7 +496,7 @@ class TextSet:
         for part in blocks(count):
             places = np.arange(part.start, min(part.stop, count)) if at is None else at[part]
             starts, ends = found.bounds[places], found.bounds[places + 1]
-            last, mask = found.letters(starts, ends), found.are_blank(starts, ends)
+            last, mask = found.letters(starts, ends), found.may_have_spaces(starts, ends)
             some = np.flatnonzero(is_end[_slots(last)] & ~mask)
             before = found.letters_before(starts[some], ends[some], last[some])
             mask[some] = is_wanted[_slots(last[some], before)]
@@ -538,7 +538,7 @@ class _Ends:
         letters[(last & _CASE_BITS) != _CASE_BITS] = 0
         return letters
 
-    def are_blank(self, starts: _Codes, ends: _Codes) -> npt.NDArray[np.bool_]:
+    def may_have_spaces(self, starts: _Codes, ends: _Codes) -> npt.NDArray[np.bool_]:
         """Return a mask of the texts that begin or end with white space; and of others, such as
         those whose end cannot be read as numbers.
         """

@@ -360,7 +360,7 @@ _OWN_PROBLEMS: Mapping[str, Callable[[SheetRule], Iterator[RuleProblem]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleResult:
-    """What became of a rule in one sheet."""
+    """The result of a rule in one sheet."""
 
     name: str
     severity: Severity

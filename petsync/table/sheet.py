@@ -301,7 +301,7 @@ class Sheet:
     unlisted: int = 0
     """The number of these rows that have warnings, which are not in `problems`."""
     rules: tuple[RuleResult, ...] = ()
-    """What became of each rule of your own: the rows that it looked at, and those that break it."""
+    """The result of each rule of your own: the rows that it looked at, and those that break it."""
     given_rules: tuple[SheetRule, ...] = field(default=(), repr=False)
     """The rules themselves."""
     validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)

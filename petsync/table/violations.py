@@ -89,8 +89,10 @@ def _test_required(rule: SheetRule, column: RuleColumn) -> tuple[Bools, Bools]:
     return ~column.blank, np.ones(len(column.blank), dtype=bool)
 
 
-def _of_items(test: Callable[[SheetRule, pa.Array, bool], pa.Array]) -> Any:
-    """Return a test of texts that also takes lists, all of whose items must pass."""
+def _test_items(test: Callable[[SheetRule, pa.Array, bool], pa.Array]) -> Any:
+    """Return a test of a column. It applies `test` to the texts or, in a column of lists, to each
+    item: all items of a list must pass.
+    """
 
     def test_column(rule: SheetRule, column: RuleColumn) -> tuple[Bools, Bools]:
         known = np.asarray(column.values.is_valid())
@@ -142,8 +144,8 @@ def _is_within(values: pa.Array, least: float | None, most: float | None) -> Boo
 
 _TESTS: Mapping[str, Callable[[SheetRule, RuleColumn], tuple[Bools, Bools]]] = {
     "required": _test_required,
-    "values": _of_items(_are_permitted),
-    "pattern": _of_items(_are_matching),
+    "values": _test_items(_are_permitted),
+    "pattern": _test_items(_are_matching),
     "length": _test_length,
     "range": _test_range,
 }

@@ -178,7 +178,7 @@ def _counts(found: Differences) -> Mapping[str, int]:
 
 
 def _rows(found: Differences) -> Sequence[RowDifference]:
-    """Return the rows in the order of their lists. Without a base, it is that of their kinds."""
+    """Return the rows in the order of their lists; without a base, in the order of their kinds."""
     if not found.base:
         return found.rows
     return sorted(found.rows, key=lambda row: _ORDER.index(row.listed_as))

@@ -62,8 +62,8 @@ _RULE_COLUMNS = (
 
 def sheet_view(sheet: Sheet, *, limit: int | None = 20, with_rules: bool = False) -> Document:
     """Return the sheet and its findings by rule, the most frequent rule first, with the first
-    `limit` findings of each rule. Equal findings count as one. `with_rules` adds what became of
-    each of the user's own rules.
+    `limit` findings of each rule. Equal findings count as one. `with_rules` adds the result of each
+    of the user's own rules.
     """
     blocks = [*_sheet_blocks(sheet, limit)]
     if with_rules:
