@@ -20,7 +20,7 @@ from shop import MemoryTarget, base_of, decided_of, plan_of, sheet_of, snapshot_
 from times import times
 
 import petsync as ps
-from petsync.apply.engine import Precheck, UnsentError, mismatch, settle
+from petsync.apply.engine import Precheck, UnsentError, match_unknown_adds, mismatch
 from petsync.apply.undo import build_undo_plan
 from petsync.models import Category, Pet, Tag
 from petsync.plan.base import compare_rows, find_changed_units, with_newer_cells
@@ -177,7 +177,7 @@ def _of_resume(sent: Pet, found: Pet) -> set[Column]:
     change = Add(row=2, source="", after=replace(sent, id=None))
     unknown: Result = result_of(0, change, "unknown", "no-answer", "")
     results = RunResults([change], {0: unknown})
-    return set() if settle([0], [change], results, (), [found]) == {0: 7} else {"name"}
+    return set() if match_unknown_adds([0], [change], results, (), [found]) == {0: 7} else {"name"}
 
 
 def _of_reconcile(sent: Pet, found: Pet) -> set[Column]:
@@ -347,10 +347,10 @@ def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) 
     ):
         plan = store.plan(sheet)
         box.break_with(f"{fault}=1,only=addPet+updatePet" if fault else None)
-        report = store.apply(plan, verify=True, settle=0.2, progress=False)
+        report = store.apply(plan, verify=True, match_unknown_adds=0.2, progress=False)
         box.break_with(None)
         if report.exit_code:
-            report = store.resume(report.run_id, settle=0.2, progress=False)
+            report = store.resume(report.run_id, match_unknown_adds=0.2, progress=False)
         assert [each.outcome for each in report.results] == ["applied"] * 4
         assert Tag(0, "new") in {tag for pet in box.pets() for tag in pet.tags}
         assert Category(0, "Birds") in {pet.category for pet in box.pets()}

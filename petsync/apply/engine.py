@@ -105,11 +105,11 @@ __all__ = [
     "is_unassigned",
     "mark_absent",
     "mark_confirmed",
+    "match_unknown_adds",
     "mismatch",
     "refuse_drifted",
     "result_from",
     "run",
-    "settle",
     "settle_superseded",
     "statuses_of",
 ]
@@ -181,7 +181,7 @@ def _find_unassigned(changes: Sequence[Change]) -> dict[int, Add]:
     return {n: c for n, c in numbered if isinstance(c, Add) and is_unassigned(c)}
 
 
-def settle(
+def match_unknown_adds(
     unknown: Iterable[int],
     changes: Sequence[Change],
     results: RunResults,
@@ -1913,7 +1913,7 @@ class _Engine:
     def _find_arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
         """Return the ids of new pets in the store that belong to these adds, by number."""
         known = frozenset(self._recorder.get_known_ids() or ())
-        return settle(numbers, self._changes, self._results, known, pets)
+        return match_unknown_adds(numbers, self._changes, self._results, known, pets)
 
     def _hold_edited(self, numbers: Iterable[int], pets: Iterable[Pet]) -> Collection[int]:
         """Return the adds without a response whose pets may be in the store with other values, and
