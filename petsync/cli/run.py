@@ -129,9 +129,9 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     # Do this before the sheet is written: if the process is killed, the next round checks whether
     # the sheet was written.
     written = select_writable(current, obstacles)
-    waiting.intend(written)
+    waiting.note_intent(written)
     backup = sheets.write_synced(sheet, rest) if rest else None
-    waiting.take()
+    waiting.note_written()
     code = 3 if obstacles else 0
     left_out = inbound.counts.total - current.counts.total
     _show_written(context, written, left_out, backup, code)

@@ -681,8 +681,8 @@ class _Execution:
             state = build_state(
                 round_, lines, base, self.sheet, digest=digest, carried=start.carried
             )
-            self.files.versions.settle(state)
-        self.files.versions.agree(self.sheet, has_ids_by_hand=start.has_ids_by_hand)
+            self.files.versions.store_state(state)
+        self.files.versions.mark_agreed(self.sheet, has_ids_by_hand=start.has_ids_by_hand)
 
     def _keep(self) -> None:
         if self.context.job.is_in_parts:
@@ -730,7 +730,7 @@ def _make(context: RoundContext, comparer: Comparer) -> None:
     lines = base.to_lines()
     state = build_state(context.round.id, lines, base, sheet, digest=sheet.digest, carried=carried)
     files.base.keep(lines, carried)
-    files.versions.settle(state)
+    files.versions.store_state(state)
     context.note_open(Differences(context.job, comparison, is_first=comparer.is_first).all())
 
 

@@ -782,7 +782,7 @@ class Versions:
             self.forget(_select_surplus(sizes))
         return numbered
 
-    def settle(self, version: Version) -> None:
+    def store_state(self, version: Version) -> None:
         """Store the state in which a round leaves the sheet, as the only state of that file.
 
         Raises PetsyncError.
@@ -793,7 +793,7 @@ class Versions:
         else:
             self.keep(version)
 
-    def agree(self, sheet: Sheet, *, has_ids_by_hand: bool = False) -> None:
+    def mark_agreed(self, sheet: Sheet, *, has_ids_by_hand: bool = False) -> None:
         """Record that the stored base reflects all versions.
 
         For a version whose round was killed, the sheet as this round read it shows whether it was
@@ -1645,11 +1645,11 @@ class SheetWaiting:
         _make_folder(self.path)
         save_edits(released, self.path)
 
-    def intend(self, inbound: Inbound) -> None:
+    def note_intent(self, inbound: Inbound) -> None:
         """Record that the waiting changes in `inbound` will be written now."""
         save_edits(inbound, self._intended)
 
-    def take(self) -> None:
+    def note_written(self) -> None:
         """Record that the intended changes were written."""
         self._intended.replace(self._released)
         self.clear()
