@@ -542,7 +542,7 @@ def _build_timeout_error(seconds: float) -> TimeoutError:
 
 
 def _is_short(head: Response, size: int) -> bool:
-    """Return true if the headers bound the body, which is not compressed, to its permitted size."""
+    """Return true if, according to the headers, the body is not compressed and not too large."""
     headers = head.headers
     length = headers.get("content-length", "")
     is_plain = "content-encoding" not in headers and "transfer-encoding" not in headers

@@ -365,8 +365,8 @@ class Reader:
 
 
 def _path_of(places: tuple[int | str, ...]) -> KeyPath:
-    """Return the path of the key at a place of pydantic's. A rule is one key, such as `rules[2]`;
-    the path ends before the position in another list.
+    """Return the path of the key at a location in an error of pydantic. A rule is one key, such as
+    `rules[2]`; the path ends before the position in another list.
     """
     path: list[str] = []
     for part in places:

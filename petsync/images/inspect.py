@@ -85,7 +85,7 @@ class Orientation(NamedTuple):
     order: Literal["big", "little"]
 
     def upright(self, exif: bytes) -> bytes:
-        """Return the EXIF data with this value set to 1."""
+        """Return the EXIF data with this value set to 1 (upright)."""
         return exif[: self.at] + (1).to_bytes(2, self.order) + exif[self.at + 2 :]
 
     def to_tiff(self) -> bytes:

@@ -540,8 +540,8 @@ def _match_pasted_rows(
     """Return matches of this kind of edited rows that were pasted from a list.
 
     Rows with a name of the list are pasted if they, and the rows `found` before, are half of the
-    list. If the matches are certain, because other rows name the pets, they are also pasted if they
-    are next to a row of the list that was next to them there; and a single row if it has all its
+    list. If the matches are certain, because other rows name the pets, a row is also pasted if a
+    row next to it is next to it in the list, too; and the only row of a list, if it has all its
     other values, except the status. A row with another name that is next to a pasted row, in the
     place of a row of the list, was perhaps renamed.
     """
@@ -718,8 +718,8 @@ def mark_doubts(
 
 
 def find_added_twins(matches: Mapping[int, Match], sheet: Sheet) -> dict[int, RowRecord]:
-    """Return the rows with the action `add-another` that equal a row which added a pet with this
-    action, and whose pet another row names by its id; each with the record of that row.
+    """Return rows with the action `add-another`, each with the record of an equal row. A run added
+    the pet of that row with the same action, and another row names this pet by its id.
     """
     named = {
         row: match.record
@@ -1435,8 +1435,9 @@ def _match_conflict_rows(
 def _find_untouched(
     lines: Sequence[_Line], files: Iterable[_File], found: Mapping[int, Match]
 ) -> set[int]:
-    """Return the rows with a certain match that the newest run left in conflict, if no row that it
-    left so was edited or removed since, and no other run has recorded their pets since.
+    """Return the rows with a certain match that the newest run left in conflict. There are none if
+    any of its rows in conflict was edited or removed since, or if another run has recorded their
+    pets since.
     """
     rows_of = _group_by(_content, (line for line in lines if line.action != "add-another"))
     untouched = set[int]()
@@ -1958,9 +1959,10 @@ class _Matching:
             self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
 
     def _contest_pairs(self) -> None:
-        """Make doubts of the pairs whose record may belong to another row, and of that row: it is
-        in the record's place, and the row of the pair is not; or only it has all values of the
-        record except the name, and the row of the pair has neither its tags nor its photos.
+        """Make doubts of the pairs whose record may belong to another row, and of that other row.
+        Either only the other row is in the record's place. Or only the other row has all values of
+        the record except the name, and the row of the pair has neither the record's tags nor its
+        photos.
         """
         free = {line.row: line for line in self._lines if not self._is_certain(line.row)}
         if not free:

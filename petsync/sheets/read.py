@@ -833,7 +833,7 @@ class _SheetReader:
         self.checked = own.apply(self.rules)
 
     def _observe(self, observed: Observed) -> None:
-        """Note what other parts of the sheet may concern."""
+        """Record what shows which rows of other parts concern the rows of this part."""
         grid, columns = self.grid, self.headers.columns
         observed.ids = self._ids()
         observed.without_id = self._mask(self.blank, "id", missing=True)

@@ -166,8 +166,8 @@ def null_if_blank(texts: pa.Array) -> pa.Array:
 
 
 def with_nulls(texts: pa.Array, blank: Bools) -> pa.Array:
-    """Return large strings, which have no nulls, with null for the `blank` ones; without a copy of
-    the texts.
+    """Return the large strings with null for the `blank` ones, without copying the texts. The
+    strings must not have nulls.
     """
     if not blank.any():
         return texts

@@ -157,14 +157,14 @@ def _is_fixable(sheet: Sheet, finding: Finding) -> bool:
 @dataclass(frozen=True, slots=True)
 class HeaderChoices:
     """The headers whose meaning the user may choose, and the worksheets to choose from; `meant` has
-    the likely meaning of a header, and `ours` the columns that petsync recognises.
+    the likely meaning of a header, and `recognised` the columns that petsync recognises.
     """
 
     tab: str
     tabs: Sequence[str]
     headers: Sequence[str]
     meant: Mapping[str, str]
-    ours: frozenset[str] = frozenset()
+    recognised: frozenset[str] = frozenset()
 
     @classmethod
     def of_sheet(cls, sheet: Sheet) -> HeaderChoices:
@@ -183,8 +183,8 @@ class HeaderChoices:
         # Likely columns come first, because the form asks about only some headers if there are
         # many.
         headers = sorted(own, key=lambda name: name not in near)
-        ours = frozenset(name for name in sheet.columns if name not in own)
-        return cls(sheet.tab, (sheet.tab, *sheet.tabs), headers, near, ours)
+        recognised = frozenset(name for name in sheet.columns if name not in own)
+        return cls(sheet.tab, (sheet.tab, *sheet.tabs), headers, near, recognised)
 
     @classmethod
     def of_peek(cls, peek: Peek) -> HeaderChoices:
@@ -369,7 +369,7 @@ class Columns:
         headers = [*mapping, *(name for name in shown.headers if name not in mapping)]
         self.headers = {name: _field(name, shown, mapping) for name in headers[:_ASKED]}
         more = len(headers) - len(self.headers)
-        words = _WORDS if shown.ours else _NOTHING_KNOWN
+        words = _WORDS if shown.recognised else _NOTHING_KNOWN
         rest = f" Not shown: {more:,} more." if more > 0 else ""
         self._words.value = element("p", text(words + rest)) if self.headers else ""
         # Remove hidden widgets from the browser too.
