@@ -1435,9 +1435,9 @@ def _match_conflict_rows(
 def _find_untouched(
     lines: Sequence[_Line], files: Iterable[_File], found: Mapping[int, Match]
 ) -> set[int]:
-    """Return the rows with a certain match that the newest run left in conflict. There are none if
-    any of its rows in conflict was edited or removed since, or if another run has recorded their
-    pets since.
+    """Return the rows with a certain match that the newest run left in conflict. A file has none if
+    one of its rows in conflict was edited or removed since. A row whose pet another run has
+    recorded since is omitted.
     """
     rows_of = _group_by(_content, (line for line in lines if line.action != "add-another"))
     untouched = set[int]()
