@@ -401,7 +401,7 @@ def open_private(path: str | Path, flags: int) -> int:
     """Return a descriptor of the file, which is created if it is missing. Only the owner can access
     a created file.
 
-    Raises OSError, also for a symbolic link (except on Windows).
+    Raises OSError if the file cannot be opened, or is a symbolic link (except on Windows).
     """
     try:
         return os.open(path, flags | os.O_CREAT | _NO_LINK, _PRIVATE)
@@ -452,8 +452,8 @@ def must_be_regular(path: Path) -> None:
 
 
 def read_regular(path: Path) -> bytes:
-    """Return the content of a file of at most 16 MB. Raises OSError, also for a larger file, a
-    device or a pipe.
+    """Return the content of a file of at most 16 MB. Raises OSError if the file cannot be read, is
+    larger, or is a device or a pipe.
     """
     check_name(path)
     with open(path, "rb", opener=_without_waiting) as file:

@@ -49,7 +49,7 @@ _NOT_ON_THE_WIRE = "extra (kept by petsync)"
 
 
 def as_int64(value: object) -> int | None:
-    """Return an integer of int64 as an `int`, also one of numpy; None for any other value."""
+    """Return an integer of int64, such as one of numpy, as an `int`; None for any other value."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
     try:
@@ -73,13 +73,13 @@ def _set_id(of: _Label | Pet, what: str) -> None:
 
 
 def _set_text(of: _Label | Pet, name: str, what: str) -> None:
-    """Make the field a `str` or None. Raises SettingsError if it is not a text."""
+    """Make the field a `str` or None. Raises SettingsError if it is not text."""
     value = getattr(of, name)
     if value is None:
         return
     if not isinstance(value, str):
         raise SettingsError(
-            f"the {name} of {what} is {_shown(value)}, not a text",
+            f"the {name} of {what} is {_shown(value)}, not text",
             hint="Write a text, or None for a missing value.",
         )
     # A plain text also of a subclass, such as numpy's.
@@ -279,7 +279,7 @@ def _as_tag(value: Any) -> Tag:
 def _as_url(value: object) -> str:
     if isinstance(value, str):
         return str.__str__(value)
-    raise SettingsError(f"{_shown(value)} is not a text", hint="Write the URL of a photo as text.")
+    raise SettingsError(f"{_shown(value)} is not text", hint="Write the URL of a photo as text.")
 
 
 _TEXT, _TAG = {str}, {Tag}

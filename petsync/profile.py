@@ -27,7 +27,7 @@ class ServiceProfile:
     add_existing: Literal["conflict", "replaces"] = "conflict"
     """What addPet does with an id that the store has. petsync does not rely on it."""
     assigns_unique_ids: bool = True
-    """Whether addPet assigns a unique id to each pet without an id, also in parallel requests."""
+    """Whether addPet assigns a unique id to each pet without an id, even in parallel requests."""
     capacity: int | None = None
     """The number of pets above which an add drops the oldest pet; None for no known limit. In
     petsync.toml, 0 means None.

@@ -181,7 +181,9 @@ class Settings:
             )
         if self.unconfirmed:
             also = (
-                "; --url and PETSYNC_URL alone do not make its [auth] trusted" if self.auth else ""
+                "; --url and PETSYNC_URL are not enough to make its [auth] trusted"
+                if self.auth
+                else ""
             )
             raise SettingsError(
                 f"the petsync.toml of this folder sends secrets to "

@@ -177,7 +177,7 @@ def test_a_category_s_cell_that_comes_back_is_no_edit(
     plan = plan_of(SHOP, sheet)
     for column in {"category", "category_id"} - {*cells}:
         (note,) = (note for note in plan.notes if "lacks" in note)
-        assert f"; {column} changes with a category" in note
+        assert f" also changes {column}." in f"{note}.".replace(";", ".")
         kept = note.partition("the plan keeps the store's ")[2].partition(".")[0].partition(";")[0]
         assert column not in kept.split(", ")
     base, store = after(sheet, report_on(plan)), applied(plan, SHOP)

@@ -180,7 +180,7 @@ def test_a_status_is_asked_once(store: ps.Store) -> None:
 
 
 def test_values_that_cannot_be_asked_for_are_refused_unsent(box: Sandbox, store: ps.Store) -> None:
-    """A status that is not a text is refused before any request."""
+    """A status that is not text is refused before any request."""
     with pytest.raises(ps.errors.InvalidInputError):
         store.snapshot(statuses=["sold", 7])  # type: ignore[list-item]
     assert not box.requests

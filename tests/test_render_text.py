@@ -159,7 +159,7 @@ petsync sheet
 Checked: 2 rows can be used, 4 rows need fixing; 4 errors, 4 warnings.
 Equal cells can be corrected together: 2 cells by --correct
 status:availabel=STATUS, in Python corrections={'status:availabel': 'STATUS'}.
-A plan leaves these rows and their pets alone: fix the cells, and check again.
+A plan changes nothing for these rows: fix the cells, and check again.
 docs/findings.md explains each code."""
 
 SNAPSHOT = """\

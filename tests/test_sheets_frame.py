@@ -280,7 +280,7 @@ def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
     ("column", "value", "says"),
     [
         ("tags", [{"a"}], "a list with an item of the type set"),
-        ("tags", [{"id": 1, "name": 5}], "a tag with the name 5, which is not a text"),
+        ("tags", [{"id": 1, "name": 5}], "a tag with the name 5, which is not text"),
         ("tags", [np.array(["a", "b"])], "a list with an item of the type ndarray"),
         ("tags", pd.Series(["a", "b"]), "a value of the type Series"),
         ("name", pd.Series(["a", "b"]), "a value of the type Series"),

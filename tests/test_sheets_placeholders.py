@@ -50,7 +50,7 @@ def test_another_marker_is_refused_beside_tags(tmp_path: Path) -> None:
     text = "id,tags\n1,Leeren; shy\n2,[clear]; shy\n3,leeren\n"
     sheet = csv_of(tmp_path, text, clear="LEEREN")
     assert list_findings(sheet) == [("line 2, column 2", "clear-beside-others")]
-    assert sheet.problems[0].suggestion.startswith("Write LEEREN alone to empty the field")
+    assert sheet.problems[0].suggestion.startswith("Write only LEEREN to empty the field")
     assert with_whole_tags(sheet.frame["tags"]) == [[Tag(None, "[clear]"), Tag(None, "shy")], []]
 
 

@@ -207,7 +207,7 @@ CASES = [
         "shy; [Clear]",
         "[clear];shy",
         "in a list with other items",
-        "[clear] alone",
+        "Write only [clear]",
     ),
     Case("placeholder-text", "category", "N/A", "-", "uses it as text", "Leave the cell blank"),
     Case("placeholder-text", "tags", "null", " ? ", "taken as a tag", "Leave the cell blank"),

@@ -244,7 +244,7 @@ def _check_recheck(value: object, choices: Collection[str]) -> None:
 
 
 def as_number(value: object) -> int | float | None:
-    """Return a finite number as an `int` or a `float`, also one of numpy; None for any other
+    """Return a finite number, such as one of numpy, as an `int` or a `float`; None for any other
     value.
     """
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -82,8 +82,8 @@ petsync login --token
 @click.option(
     "--api-key",
     is_flag=True,
-    help="Sign in with an API key, which petsync asks for; alone, or with --token or "
-    "--client-credentials.",
+    help="Sign in with an API key, which petsync asks for. Can be combined with --token "
+    "or --client-credentials.",
 )
 @click.option("--client-id", metavar="ID", help="The client id, if the service assigned you one.")
 @click.option(
@@ -322,7 +322,7 @@ def logout_command(context: Context) -> int:
     tokens; a token that you entered yourself is not revoked. PETSYNC_TOKEN and token files stay
     unchanged.
 
-    Exit codes: 0, also if there was no sign-in.
+    Exit codes: 0, even if there was no sign-in.
     """
     with context.connect() as store, context.busy("Signing out"):
         account = store.sign_out()

@@ -358,7 +358,7 @@ class PetName(click.ParamType[int | str]):
     name = "id"
 
     def convert(self, value: Any, _: click.Parameter | None, __: click.Context | None) -> int | str:
-        """Return the id, or the text if it is no id."""
+        """Return the id, or the text if it is not an id."""
         with suppress(ValueError):
             return int(value)
         return str(value)
@@ -820,7 +820,7 @@ def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
     """Return the plan in the file and its sheet, with None for a sheet that is missing or was
     changed.
 
-    Raises PlanError, also for a plan of another store, or one that was already applied.
+    Raises PlanError if the plan cannot be read, belongs to another store, or was already applied.
     """
     from petsync.apply.planfile import load_plan
     from petsync.sheets.read import sheet_of

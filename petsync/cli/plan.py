@@ -253,7 +253,7 @@ def export_command(
     the file OUT.petsync-base beside it: a later plan then contains only what you edited. With
     several statuses or tags, a pet must have one of the statuses and one of the tags. An export
     without pets does not replace a file that has content. With `--format parquet`, OUT is a new or
-    empty folder, also at an address such as s3://bucket/pets, and gets the base in the folder
+    empty folder, or an address such as s3://bucket/pets, and gets the base in the folder
     .petsync-base.
     """
     suffix = PurePath(out).suffix
@@ -431,10 +431,10 @@ def plan_command(
 
     SHEET is a workbook (.xlsx, .xlsm, .ods, .xls, .xlsb), text (.csv, .tsv, .txt, .json, .jsonl,
     also with .gz or .zst) or a .parquet file, or - for standard input; or a folder or pattern
-    ('pets/*.csv') of .parquet, .csv or .jsonl files, also at an address such as s3://bucket/pets.
-    Folders are compared in little memory, however many and large their files are. petsync only
-    reads from the store. A missing column or a blank cell changes nothing; [clear] empties a
-    field; a row without an id is a new pet.
+    ('pets/*.csv') of .parquet, .csv or .jsonl files, which may be at an address such as
+    s3://bucket/pets. Folders are compared in little memory, however many and large their files are.
+    petsync only reads from the store. A missing column or a blank cell changes nothing; [clear]
+    empties a field; a row without an id is a new pet.
 
     Exit codes: 4 if the guard refuses the plan, else 0. With --exit-code, instead of 0: 2 if there
     are changes; else 5 if rows are in conflict with the store; else 3 if errors block rows or pets

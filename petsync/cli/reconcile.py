@@ -382,7 +382,7 @@ petsync reconcile --job catalogue --moved
 @file_option(
     "--report",
     "page",
-    help="Write the result as an HTML page, also of a dry run.",
+    help="Write the result, even of a dry run, as an HTML page.",
 )
 @click.option("--log", type=click.Choice(["text", "json"]), help="The format of the log.  [text]")
 @env_file

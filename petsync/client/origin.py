@@ -35,7 +35,7 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
     """
     given: object = url
     if not isinstance(given, str):
-        raise SettingsError(f"the address is {given!r}, not a text", hint=_EXAMPLE)
+        raise SettingsError(f"the address is {given!r}, not text", hint=_EXAMPLE)
     try:
         parts = urlsplit(url.strip())
         host, _ = parts.hostname or "", parts.port

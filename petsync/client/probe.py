@@ -486,7 +486,9 @@ async def _check_api_key(site: Site) -> Check | None:
     if status == 200:
         return Check("api key", "fits", "getPetById works with the API key and without a token")
     return Check(
-        "api key", "noted", f"the API key alone does not give access to getPetById ({status})"
+        "api key",
+        "noted",
+        f"the API key without a token does not give access to getPetById ({status})",
     )
 
 

@@ -433,8 +433,8 @@ class JobOptions(StoreOptions, title="jobs.NAME"):
     sheet: SheetPath | None = option(
         "The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt. Only in push and check: .ods, .xls, "
         ".xlsb, .json, .jsonl, .parquet, text with .gz or .zst; a folder of files, or a pattern "
-        "such as `big/*.parquet`, also at an address such as `s3://bucket/big`. A job has exactly "
-        "one of `sheet`, `folder`, `query` and `query_file`.",
+        "such as `big/*.parquet`; or the address of one, such as `s3://bucket/big`. A job has "
+        "exactly one of `sheet`, `folder`, `query` and `query_file`.",
         '"catalogue.xlsx"',
         also="file path workbook source spreadsheet csv excel",
     )

@@ -397,7 +397,7 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
         "# For `crontab -e`; times are this machine's. Write secrets as NAME='value' into\n"
         f"# {ENVIRONMENT}, beside {table.path.name}; make it private (chmod 600).\n"
         f"# In a terminal: petsync reconcile {table.path.name} --env-file {ENVIRONMENT}\n"
-        "# cron mails all output, also of successful rounds. If [notify] sends "
+        "# cron mails all output, even of successful rounds. If [notify] sends "
         "notices, write\n"
         "# >>petsync.log 2>&1 at the end of a line.\n"
     )

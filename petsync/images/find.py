@@ -370,7 +370,7 @@ class Patterns:
         is_list = isinstance(given, Iterable) and not isinstance(given, str)
         texts = tuple(given) if is_list else (given,)
         if wrong := [each for each in texts if not isinstance(each, str)]:
-            raise SettingsError(f"pattern is {wrong[0]!r}, not a text", hint=_PATTERN_HINT)
+            raise SettingsError(f"pattern is {wrong[0]!r}, not text", hint=_PATTERN_HINT)
         if not texts:
             raise SettingsError("there is no pattern for the files' names", hint=_PATTERN_HINT)
         return cls(texts, tuple(map(_regex, texts)))

@@ -489,7 +489,7 @@ class Snapshot:
 
     @property
     def failed_queries(self) -> tuple[FailedLookup, ...]:
-        """The failed queries of `whole`, () without it. Because of them, the store may have more
+        """The failed queries of `whole`, () if it is None. If any failed, the store may have more
         categories and tags.
         """
         return () if self.whole is None else self.whole.coverage.failed

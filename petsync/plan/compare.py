@@ -676,7 +676,7 @@ def _find_renumbered(
     `unnamed` is a mask of the `pets` that are in no row; `displaced` are the ids of misplaced rows.
     A row looks like one of these pets if it has the same name and all its values agree. If the pet
     is the only one with the row's name, or with the row's photos, which no other add has, half of
-    the row's other values are enough, but not the status alone.
+    the row's other values are enough, unless the status is the only one.
     """
     numbered = [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) >= 1]
     adds = _select_merged(numbered, sheet)
@@ -2204,7 +2204,7 @@ def _iter_gaps(plan: Plan, sheet: Sheet, decisions: Decisions) -> Iterator[str]:
             "which may be the same pets under other ids."
         )
     if misplaced := [each.source for each in plan.conflicts if each.rule == "misplaced-id"]:
-        yield f"{first_items(misplaced)}: compared with the export alone to find misplaced ids."
+        yield f"{first_items(misplaced)}: compared only with the export, to find misplaced ids."
     _, foreign = _find_foreign_texts(plan.changes)
     if foreign:
         texts = [f"{source}: {text!r}" for (_, text, _), source in foreign.items()]
@@ -2395,9 +2395,9 @@ def _note_lost_columns(
         unsent = [column for column in absent if column != "id" and column not in sent]
         stay = f"; the plan keeps the store's {', '.join(unsent)}" if unsent else ""
         if "category_id" in absent and "category_id" in sent:
-            stay += "; category_id changes with a category that was edited"
+            stay += "; an edited category also changes category_id"
         if "category" in absent and "category" in sent:
-            stay += "; category changes with a category_id that was edited"
+            stay += "; an edited category_id also changes category"
         what = "DataFrame" if is_frame else "sheet"
         of = "with which it was read" if is_frame else "of its export"
         yield f"The {what} lacks the {which} {', '.join(absent)} {of}{stay}.{unused}{hint}"

@@ -125,7 +125,7 @@ class UndoKeywords(TypedDict, total=False):
     allow_empty: Annotated[
         bool,
         Option(
-            help="Permit an undo that deletes every pet, also if the run did not begin with an "
+            help="Permit an undo that deletes every pet, even if the run did not begin with an "
             "empty store."
         ),
     ]

@@ -1568,8 +1568,8 @@ def _were_both_known(match: Match | None, record: RowRecord) -> bool:
 def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
     """Return true if the row, in any place, may be the recorded row.
 
-    It has the record's name (which alone is enough if `is_named`), its tags or photos, or its
-    values of all units in `looks`. A category alone is not enough, because many pets have it.
+    It has the record's name (which is enough if `is_named`), its tags or photos, or its values of
+    all units in `looks`. The same category is not enough, because many pets have it.
     """
     has_name, is_similar = _compare_names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
@@ -1584,8 +1584,8 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
     common.
 
     A similar name, a tag or a photo counts. If the rows were moved, category and status together
-    count too. If `is_open`, because the rows were sorted or others are in doubt, the category alone
-    counts, or the status of a record without other values.
+    count too. If `is_open`, because the rows were sorted or others are in doubt, the category
+    counts too, or the status of a record without other values.
     """
     if (
         any(_compare_names(record, line))

@@ -755,7 +755,7 @@ def _check_query(query: str) -> str:
     module, and call functions that write files.
     """
     if not isinstance(query, str):
-        raise ValueError("it is not a text")
+        raise ValueError("it is not text")
     try:
         tree = ast.parse(query.strip(), mode="eval")
     except SyntaxError as error:

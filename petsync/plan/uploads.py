@@ -219,7 +219,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, body: bytes) -> Pictures:
-        """Return the value that `to_json` wrote, also in the format of petsync 0.2.
+        """Return the value that `to_json` wrote, in this format or that of petsync 0.2.
 
         Raises PlanError if the content is invalid or has another format.
         """

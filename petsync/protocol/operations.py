@@ -514,7 +514,7 @@ def _check_fields(fields: Mapping[str, object], operation: str) -> None:
     for name, value in fields.items():
         if value is not None and not isinstance(value, str):
             raise InvalidInputError(
-                f"{operation}: {name} is {value!r}, not a text",
+                f"{operation}: {name} is {value!r}, not text",
                 operation=operation,
                 hint="Give a text, or None to leave it out.",
             )

@@ -341,7 +341,7 @@ def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
 def _stopping_on_signal(stop: threading.Event) -> Iterator[None]:
     """Inside the context, set `stop` on SIGINT and SIGTERM before the existing Python handler runs.
 
-    The existing handler alone would only end the current round.
+    The existing handler would only end the current round.
     """
     is_main = threading.current_thread() is threading.main_thread()
     names = [n for n in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(n))]

@@ -160,8 +160,9 @@ class StatePaths:
         return self.folder / "versions" / self._name(job, part)
 
     def bases(self, job: str) -> dict[Path, str]:
-        """Return the base files of the sheets in the job's folder, each with the sheet's name, also
-        of sheets that no longer exist. Raises PetsyncError if the history cannot be read.
+        """Return the base files of the sheets in the job's folder, each with the sheet's name,
+        including those of sheets that no longer exist. Raises PetsyncError if the history cannot be
+        read.
         """
         # `file_name` cuts off long names; the history has the whole names.
         name = self.formers.get(job, job)

@@ -193,7 +193,7 @@ def specification(faults: str, seed: int | None) -> str:
 
     if not isinstance(faults, str):
         raise SettingsError(
-            f"faults is {faults!r}, not a text", hint='For example faults="429=0.05".'
+            f"faults is {faults!r}, not text", hint='For example faults="429=0.05".'
         )
     if not faults.strip():
         return ""

@@ -1047,7 +1047,7 @@ def with_edits(sheet: Sheet, texts: Mapping[tuple[int, str], str]) -> Sheet:
 
 
 def _leave_out(sheet: Sheet, rows: pd.Index[int], columns: Sequence[str]) -> Sheet:
-    """Return the sheet without these rows and columns, also when it is read or validated again."""
+    """Return the sheet without these rows and columns, even when it is read or validated again."""
     if not len(rows) and not columns:
         return sheet
     frame, others = sheet.content.rows, sheet.others
@@ -1654,7 +1654,7 @@ def _item(item: Any, digits: int) -> Any:
         name = None if is_missing(item.get("name")) else item["name"]
         if name is not None and not isinstance(name, str):
             raise _WrongValueError(
-                f"a tag with the name {str(name)[:40]}, which is not a text",
+                f"a tag with the name {str(name)[:40]}, which is not text",
                 "Make the tags' names texts.",
             )
         return Tag(_tag_id(item.get("id"), digits), name)

@@ -127,9 +127,9 @@ def as_path(path: object) -> Path:
 
 
 def as_planned(sheet: Sheet, results: Results) -> Sheet:
-    """Return the sheet with the corrections with which the plan of the results was made, also those
-    in its `frame`. Raises SheetError if a report belongs to another sheet, or if the sheet has
-    changed since.
+    """Return the sheet with the corrections with which the plan of the results was made, including
+    those in its `frame`. Raises SheetError if a report belongs to another sheet, or if the sheet
+    has changed since.
     """
     check_same_sheet(sheet, results)
     sheet = as_edited(sheet)
@@ -519,8 +519,8 @@ def _with_category_ids(sheet: Sheet, categories: Mapping[int, int]) -> Sheet:
 
 
 def id_edits(sheet: Sheet, report: Report) -> CellEdits:
-    """Return the ids and the actions that the rows get after the run, also the id of a row without
-    one whose pet was recognised and whose change failed.
+    """Return the ids and the actions that the rows get after the run, including the id of a row
+    without one whose pet was recognised and whose change failed.
     """
     edits = _only_ids(_result_edits(sheet, report))
     known = {
@@ -769,7 +769,7 @@ def backup_before_export(path: Path, data: bytes, *, force: bool = False) -> Pat
     backup is needed: there is no file, it has the same content, or it is an export that nobody
     edited.
 
-    Raises SheetError if the backup cannot be written; without `force`, also as `check_replaceable`
+    Raises SheetError if the backup cannot be written and, without `force`, as `check_replaceable`
     does.
     """
     sheet = None if force else _read_replaceable(path, "force=True")

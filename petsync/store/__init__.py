@@ -210,7 +210,7 @@ def store_of(
 
     The environment and petsync.toml are not read. Without `auth`, the credentials are those in the
     settings, or else the stored ones for the service. `sender` is the caller's httpx transport or
-    client. Raises SettingsError, also if there is no `url`.
+    client. Raises SettingsError if a setting is invalid, or if there is no `url`.
     """
     auth = hide_other(auth)
     if settings.url is None:
@@ -255,7 +255,7 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
     """Return a Store on an embedded pet store with the sample catalogue.
 
     The embedded store ends when the Store is closed, and listens on this machine only. It has room
-    for any number of pets and assigns unique ids, also with the profile `live`. Raises
+    for any number of pets and assigns unique ids, even with the profile `live`. Raises
     SettingsError for an unknown profile.
     """
     from petsync.sandbox import Sandbox

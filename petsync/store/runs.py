@@ -566,8 +566,8 @@ class Outputs:
         """Write the results file, and return the path of the backup of an existing file.
 
         Returns None if no file existed, or if petsync wrote the existing file and it has not been
-        changed since. Raises SheetError, also if the file is open in another program, or if it is a
-        symbolic link and `follow` is false.
+        changed since. Raises SheetError if the file cannot be written, is open in another program,
+        or is a symbolic link and `follow` is false.
         """
         backup = None
         if path.is_file() and (follow or not path.is_symlink()):

@@ -378,8 +378,8 @@ class Sheet:
 
     @property
     def filled_columns(self) -> frozenset[str]:
-        """The columns with values, or all existing columns if no row is usable; `id` if any row has
-        an id, also a blocked one; and `action` if the file has this column.
+        """The columns with values, or all existing columns if no row is usable; `id` if any row,
+        even a blocked one, has an id; and `action` if the file has this column.
         """
         if not self._filled_columns:
             frame = self.rows

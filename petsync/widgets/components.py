@@ -458,7 +458,9 @@ class Heading(Part, script="heading.js"):
     text = t.Unicode("").tag(sync=True)
     level = t.Int(3).tag(sync=True)
     shown: ClassVar[Future[None]] = Future()
-    """Done when a browser has shown a heading, and therefore knows all widgets of its page."""
+    """It is done when a browser has shown a heading: the browser then knows all widgets of its
+    page.
+    """
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -633,7 +635,7 @@ class Table(
     column's key), and optionally `tone` ("add", "update", "delete", "conflict", "problem", "done",
     "muted") and `fixed` (cannot be ticked).
 
-    A cell is text, also for an id (a browser rounds large numbers). For a "value" it is a list of
+    A cell is text, even for an id (a browser rounds large numbers). For a "value" it is a list of
     one value, or of the values before and after; instead of values it may have lists of items, such
     as tags: all items, or those added and those removed. For "fields" it is a list of dicts: only
     `text`, or `name`, `values` (as for a "value") and optionally `warning`. For an "image" it is

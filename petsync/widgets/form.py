@@ -289,7 +289,7 @@ class Form(ABC):
     """
 
     title = ""
-    """The heading, also for screen readers."""
+    """The heading, which screen readers read too."""
     level = 3
     """The heading's level in the page."""
     sign_in_hint = ""

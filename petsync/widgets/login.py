@@ -243,11 +243,11 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
         opens=True,
         then=_AGREE
         + "This form continues automatically. If it does not, copy the complete address of the "
-        "page on which your browser ends up and paste it here; the token alone also works.",
+        "page on which your browser ends up and paste it here, or paste only the token.",
     ),
     LoginMethod(
         name="key",
-        title="An API key alone",
+        title="Only an API key",
         words="Enough to look up single pets by their id. Lists, changes and pictures need another "
         "method.",
         fields=("api_key",),
@@ -351,7 +351,7 @@ def describe_restriction(account: Account) -> Message | None:
         return None
     if account.kind == "api key":
         return (
-            "With an API key alone you can look up single pets, and nothing else.",
+            "With only an API key you can look up single pets, and nothing else.",
             "Sign in another way to see the whole catalogue, or to change it.",
         )
     if account.can_read is False:

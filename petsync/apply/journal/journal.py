@@ -213,8 +213,8 @@ class Journal:
             return read_known_ids(connection, run_id) or frozenset()
 
     def read_row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
-        """Return what runs on the store recorded about rows without an id, the newest first, also
-        in the user's other state folders.
+        """Return what runs on the store recorded about rows without an id, the newest first,
+        including those in the user's other state folders.
 
         Rows whose pets an undo removed are included only with `with_undone`.
         """
@@ -229,8 +229,8 @@ class Journal:
         return sorted(records, key=lambda each: each.run_started, reverse=True)
 
     def find_later_run(self, run_id: str) -> LaterRun | None:
-        """Return the newest run of the same sheet that started after this one, also from the user's
-        other state folders. Return None if there is none, or if all rows of this run have ids.
+        """Return the newest run of the same sheet that started after this one, in any of the user's
+        state folders. Return None if there is none, or if all rows of this run have ids.
         """
         with self._connection() as connection:
             run = read_run_sheet(connection, run_id)

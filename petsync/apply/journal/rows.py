@@ -1562,7 +1562,7 @@ def _entry_columns(run: str, entry: Entry) -> Row:
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
     """Yield the entries of a run, in the order of their numbers.
 
-    Raises PetsyncError for a damaged row, also if any change belongs to no run: its run's id may be
+    Raises PetsyncError for a damaged row, and if any change belongs to no run: its run's id may be
     damaged, and it may be a change of this run.
     """
     orphan = connection.execute(_ORPHAN_RUN).fetchone()

@@ -403,7 +403,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_lock(connection: sqlite3.Connection, store: str) -> Lock | None:
-    """Return the lock on the store, also if its holder is dead; None if there is none."""
+    """Return the lock on the store, even if its holder is dead; None if there is none."""
     row = connection.execute("SELECT * FROM lock WHERE store = ?", (store,)).fetchone()
     names = Lock.__struct_fields__
     return None if row is None else Lock(**dict(zip(names, row, strict=True)))

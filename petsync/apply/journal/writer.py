@@ -193,7 +193,7 @@ _QueuedItem = tuple[Item | None, Waiter | None]
 
 
 class _Queue:
-    """A queue that any thread can fill, also in a finalizer, and that one thread empties.
+    """A queue that any thread can fill, even in a finalizer, and that one thread empties.
 
     `SimpleQueue.get` of CPython can wait forever if its timeout ends before it begins to wait. So
     this class waits for a lock, whose timeouts are exact.

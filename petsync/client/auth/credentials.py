@@ -233,7 +233,7 @@ class Credentials:
         return replace(self, past=tuple(past)[-_MAX_PAST:])
 
     def mask(self, text: str) -> str:
-        """Return the text with all current and earlier secrets masked, also encoded ones: services
+        """Return the text with all current and earlier secrets masked, even encoded ones: services
         repeat the secrets that they receive.
         """
         secrets = (self.token, self.key, *self.grant.secrets(), *self.past, *proxy_secrets())

@@ -34,7 +34,7 @@ class _Failure:
 class CurrentCredentials:
     """The credentials of the next request, and their renewal.
 
-    `age` grows with each renewal, also a failed one, and with each call of `replace`. A different
+    `age` grows with each renewal, even a failed one, and with each call of `replace`. A different
     `age` shows that the credentials may have changed.
     """
 

@@ -207,10 +207,7 @@ def _next_step(findings: Sequence[Finding]) -> str:
     """Return the next step for these findings, and the page that explains each code."""
     where = "docs/findings.md explains each code."
     if any(finding.severity == "error" for finding in findings):
-        return (
-            "A plan leaves these rows and their pets alone: fix the cells, and check again. "
-            f"{where}"
-        )
+        return f"A plan changes nothing for these rows: fix the cells, and check again. {where}"
     return f"Every row can be used: warnings show how cells were read. {where}"
 
 

@@ -496,7 +496,7 @@ def _guess_id(text: str) -> tuple[str, str | None]:
     label_match = _LABELLED.fullmatch(trim(printable))
     if label_match:
         digits = str(int(label_match[1]))
-        return f"It may be {digits}; write the number alone.", digits
+        return f"It may be {digits}; write only the number.", digits
     lookalike = text.translate(_DIGIT_LOOKALIKES)
     if lookalike.isdecimal() and any(char.isdecimal() for char in text):
         number = str(int(lookalike))

@@ -278,7 +278,7 @@ FIELDS = (
         "The category's name and id disagree on whether to empty the category.",
         "[clear] in category_id beside the category Dogs",
         "[clear] in both columns",
-        "Write [clear] in both columns, or in category alone.",
+        "Write [clear] in both columns, or only in category.",
     ),
     warning(
         "placeholder-text",
@@ -307,7 +307,7 @@ FIELDS = (
         "The text is what a program writes for a list; petsync uses it as the name.",
         "['Bello']",
         "Bello",
-        "Write the name alone; leave it if it is correct.",
+        "Write only the name; leave it if it is correct.",
         "This includes `('Bello',)` and `[]`. petsync does not report names from the sheet's "
         "export.",
     ),
@@ -380,7 +380,7 @@ LISTS = (
         "The marker that empties the field is in a list with other items.",
         "[clear]; shy",
         "[clear]",
-        "Write [clear] alone to empty the field, or remove it and keep the others.",
+        "Write only [clear] to empty the field, or remove it and keep the others.",
         'Put a tag with this name in quotes: `"[clear]"; shy`. An export does this.',
     ),
     error(
@@ -520,7 +520,7 @@ IDS = (
         "duplicate-row",
         "The row is identical to an earlier one in petsync's columns; petsync uses it once.",
         "rows 12 and 40 are the same",
-        "row 12 alone",
+        "only row 12",
         "Delete one of the rows.",
     ),
 )
