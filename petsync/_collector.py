@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["no_collection"]
+__all__ = ["pause_collection"]
 
 
 class _Pauses:
@@ -23,7 +23,7 @@ _pauses = _Pauses()
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Pause the garbage collector: it would repeatedly traverse millions of new objects, none of
     them in a cycle. It runs again after the last of several overlapping pauses.
     """

@@ -42,7 +42,7 @@ __all__ = [
     "make_private_folder",
     "make_state_folder",
     "must_be_regular",
-    "no_link",
+    "must_not_be_link",
     "open_own",
     "open_private",
     "read_regular",
@@ -437,7 +437,7 @@ def try_lock(path: Path) -> BaseFileLock | None:
     return lock
 
 
-def no_link(path: Path) -> None:
+def must_not_be_link(path: Path) -> None:
     """Raise OSError if the path is a symbolic link."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, _IS_LINK, str(path))

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync._display import count, quote, type_name
 from petsync._files import is_address, is_file, is_in_parts
 from petsync._options import reject_unknown, show_keywords
@@ -86,7 +86,7 @@ def diff(
     mapping = dict(options.pop("mapping", None) or {})
     given = ReadOptions.of({**options, "defaults": mapping})
     values = [a, b] if base is None else [a, b, base]
-    with no_collection():
+    with pause_collection():
         if not any(map(is_address, values)):
             found = _compare(values, values, given, on)
         else:

@@ -21,7 +21,7 @@ from unittest.mock import Mock
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync._sync import LoopThread, Task, _Promise, delegate, make_synchronous
 
 
@@ -362,7 +362,7 @@ async def _tasks() -> int:
 def test_overlapping_pauses_of_the_collector() -> None:
     """The collector runs again after the last of several pauses, whatever their order."""
     assert gc.isenabled()
-    first, second = no_collection(), no_collection()
+    first, second = pause_collection(), pause_collection()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

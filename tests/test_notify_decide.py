@@ -32,7 +32,7 @@ class DailyRounds:
     def notices(self, *rounds: RoundReport, after: float = DAY) -> tuple[Notice, ...]:
         """Return the notices."""
         self.now += after
-        self.memory.not_after(self.now)
+        self.memory.limit_times(self.now)
         return decide(self.memory, rounds, self.now, self.remind)
 
 

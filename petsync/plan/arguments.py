@@ -21,7 +21,7 @@ __all__ = [
     "checked_plan",
     "checked_snapshot",
     "folder_of",
-    "no_findings",
+    "must_have_no_findings",
     "pet_id",
     "pet_ids",
     "run_name",
@@ -82,7 +82,7 @@ def checked_snapshot(snapshot: object, url: str) -> Snapshot:
     return snapshot
 
 
-def no_findings(sheet: Sheet) -> None:
+def must_have_no_findings(sheet: Sheet) -> None:
     """Raise FindingsError if the sheet has an error or a warning."""
     if sheet.problems:
         first, warnings = sheet.problems[0], len(sheet.problems) - sheet.errors

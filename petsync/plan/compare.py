@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync._display import count, quote
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
@@ -2031,7 +2031,7 @@ def compare(
     The sheet's base shows which values were edited since the export. Raises PlanError if the base
     cannot be used, unless `options.two_way` is set.
     """
-    with no_collection():
+    with pause_collection():
         base = base_of(compared.sheet, compared.snapshot.source, two_way=options.two_way)
         decisions = Decisions(compared, options, profile, base)
         plan, missing = _build_plan(compared, decisions, created, options, guard, profile, base)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import find_shared_pets, is_empty, missing_columns, with_pet_ids
@@ -181,7 +181,7 @@ def build_inbound(
     `candidates` never do, because a row without an id may be theirs; each has the address of this
     row.
     """
-    with no_collection():
+    with pause_collection():
         intake = _IntakeInput(sheet, snapshot, base, lead, decided, pet_ids or {}, options)
         edits = tuple(intake.edits())
         removed, stay = intake.find_removed()

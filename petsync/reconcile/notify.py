@@ -141,7 +141,7 @@ class Memory(msgspec.Struct):
     """When the last digest was made, in seconds since the epoch."""
     outbox: tuple[PendingNotice, ...] = ()
 
-    def not_after(self, now: float) -> None:
+    def limit_times(self, now: float) -> None:
         """Replace each stored time that is later than `now` with `now`.
 
         If the clock was set back, a time in the future must not suppress a notice.
@@ -167,7 +167,7 @@ def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
     path = folder / "notify.json"
     with FileLock(folder / "notify.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600):
         memory = _read_memory(path)
-        memory.not_after(now.timestamp())
+        memory.limit_times(now.timestamp())
         yield memory, path
 
 

@@ -128,7 +128,7 @@ def is_held(
     context.note(drift=sum(each.kind != "note" for each in first))
     context.note_open((*start.notes, *ids, *first))
     if context.job.strict and comparison.sheet.errors:
-        arguments.no_findings(comparison.sheet)
+        arguments.must_have_no_findings(comparison.sheet)
     mixed = _find_exchanged_ids(context.job, comparison)
     to_store, to_sheet = _refusals_to_store(context.job, comparison), _refusals_to_sheet(comparison)
     refusals = (*to_store, *to_sheet)

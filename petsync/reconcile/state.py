@@ -23,7 +23,7 @@ from petsync._files import (
     checked_path,
     make_folder,
     make_private_folder,
-    no_link,
+    must_not_be_link,
     open_private,
     write_atomically,
 )
@@ -259,7 +259,7 @@ def write(path: Path, data: bytes, *, private: bool = True) -> None:
             make_private_folder(path.parent)
         else:
             make_folder(path.parent)
-            no_link(path.parent)
+            must_not_be_link(path.parent)
         write_atomically(path, data, follow=False, private=private)
     except OSError as error:
         raise _write_error(path, error.strerror or str(error)) from None

@@ -22,7 +22,7 @@ from petsync.errors import SettingsError
 from petsync.scale.parts import PartFolder, PartWriter, read_part
 from petsync.scale.reduce import KEY, ORDER, ROW
 from petsync.scale.sheets import FileRows, OddCells, Rest, SheetFiles, find_exported, read_status
-from petsync.sheets.files import changed_error, no_address
+from petsync.sheets.files import changed_error, must_not_be_address
 from petsync.sheets.read import Table, as_edited, read_file
 from petsync.sheets.validate.own import Observed
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
@@ -63,7 +63,7 @@ def check_sheet(path: str | Path | Table | Sheet, **options: Unpack[SheetKeyword
     read_options = ReadOptions.of(options)
     if not isinstance(path, str | Path) or not is_in_parts(path):
         return read_file(path, read_options).findings
-    no_address(path)
+    must_not_be_address(path)
     if given := [name for name in ("tab", "corrections") if options.get(name)]:
         raise SettingsError(
             f"{' and '.join(given)} cannot apply to {path}, which is checked in parts",

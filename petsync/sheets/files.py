@@ -35,7 +35,7 @@ __all__ = [
     "identify_zip",
     "is_workbook",
     "must_be_closed",
-    "no_address",
+    "must_not_be_address",
     "open_regular",
     "read_blocks",
     "unreadable_text",
@@ -55,7 +55,7 @@ KIND_OF_PART: Mapping[str, Literal["Parquet", "CSV", "JSON Lines"]] = {
 """The kind of the files of a sheet in several files, by their suffix."""
 
 
-def no_address(path: str | Path) -> None:
+def must_not_be_address(path: str | Path) -> None:
     """Raise SheetError for an address, and SettingsError for one that may contain a secret."""
     if is_address(path):
         raise SheetError(

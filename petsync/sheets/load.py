@@ -32,7 +32,7 @@ from petsync.sheets.files import (
     is_open_sheet,
     is_workbook,
     must_be_readable,
-    no_address,
+    must_not_be_address,
     read_bytes,
     undecodable_error,
     unknown_kind_error,
@@ -126,7 +126,7 @@ def load_unchanged(sheet: Sheet, hint: str) -> Source:
             hint="The findings of the sheet and to_frame() of a report name its rows. Or write the "
             "DataFrame into a file (ps.write_sheet), and read and plan that file.",
         )
-    no_address(sheet.source)
+    must_not_be_address(sheet.source)
     source = load(Path(sheet.source), sheet.encoding or None)
     if source.digest != sheet.digest:
         raise SheetError(f"{source.path}: the file has changed since it was read", hint=hint)

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync._display import quote
 from petsync._options import reject_unknown, show_keywords
 from petsync.errors import SettingsError, SheetError
@@ -33,7 +33,7 @@ from petsync.plan.match import pets_of
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
-from petsync.sheets.files import Source, no_address
+from petsync.sheets.files import Source, must_not_be_address
 from petsync.sheets.grid import (
     MAX_CELL_LENGTHS,
     SHOWN_LENGTH,
@@ -420,13 +420,13 @@ def read_file(path: str | Path | Table, options: ReadOptions) -> Sheet:
     """Return the file as a sheet. Raises SheetError and SettingsError as `read_sheet` does."""
     if not isinstance(path, str | Path):
         return _read_table(path, options)
-    no_address(path)
+    must_not_be_address(path)
     return read_source(load(Path(path), options.encoding), options)
 
 
 def read_source(source: Source, options: ReadOptions) -> Sheet:
     """Return the loaded file as a sheet. Raises SheetError as `read_sheet` does."""
-    with no_collection(), ThreadPoolExecutor(1) as helper:
+    with pause_collection(), ThreadPoolExecutor(1) as helper:
         digest = helper.submit(getattr, source, "digest")
         used_encoding, form = source.encoding, source.form
         columns = options.columns

@@ -25,7 +25,7 @@ from petsync.plan.match import pets_of
 from petsync.protocol.json import encode_pet
 from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
-from petsync.sheets.files import no_address
+from petsync.sheets.files import must_not_be_address
 from petsync.sheets.records import (
     check_values,
     frame_of_stream,
@@ -118,7 +118,7 @@ def write_sheet(
     or `base` has another type.
     """
     file = as_path(path)
-    no_address(path)
+    must_not_be_address(path)
     path = file
     try:
         check_name(path)

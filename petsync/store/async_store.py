@@ -34,7 +34,7 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings, checked_address
 from petsync.sheets.failed import FailedRows
-from petsync.sheets.files import no_address
+from petsync.sheets.files import must_not_be_address
 from petsync.sheets.records import suggest_collect
 from petsync.store.comparison import SheetComparer
 from petsync.store.edits import PetEditor
@@ -355,7 +355,7 @@ class AsyncStore:
         reject_unknown(options, "read", ReadKeywords)
         _check_effect(sheet, options)
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
-            no_address(sheet)
+            must_not_be_address(sheet)
             raise SheetError(
                 f"{sheet} is a folder, a pattern or a large Parquet file: it is only read to "
                 "compare it",

@@ -280,7 +280,7 @@ class SheetComparer:
             known = unique_texts(now.rows, "status")
             read = await asyncio.to_thread(self.read, sheet, known_statuses=known, rules=rules)
         if strict:
-            arguments.no_findings(read)
+            arguments.must_have_no_findings(read)
         # Opening the journal checks its integrity, which takes time.
         journal = await asyncio.to_thread(lambda: self.history.journal)
         reused_ids = await asyncio.to_thread(journal.read_reused, self.url) if read.has_ids else {}

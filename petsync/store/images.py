@@ -55,7 +55,7 @@ from petsync.plan.uploads import (
     Uploads,
 )
 from petsync.settings import Settings
-from petsync.sheets.files import no_address
+from petsync.sheets.files import must_not_be_address
 from petsync.table.frame import unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.sheet import Sheet
@@ -135,7 +135,7 @@ class StoreImages:
         root = arguments.folder_of(
             source, tab=tab, encoding=encoding, folder=folder, metadata_column=metadata_column
         )
-        no_address(root)
+        must_not_be_address(root)
         find = partial(find_in_folder, recursive=recursive, metadata=metadata)
         found = await asyncio.to_thread(find, Path(root), Patterns.of(pattern))
         return await self._pictures(root, found, chosen, on_progress)

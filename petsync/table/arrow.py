@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync.errors import SettingsError
 from petsync.models import Pet, Tag, TagName
 from petsync.table.frame import (
@@ -190,7 +190,7 @@ def frame_from_table(table: pa.Table) -> pd.DataFrame:
     lists of TagName, and `photo_urls` lists of str. If a pet has unknown fields, the column `extra`
     has a dict for each pet with such fields, else None.
     """
-    with no_collection():
+    with pause_collection():
         return with_python_lists(rows_from_table(table))
 
 
@@ -198,7 +198,7 @@ def rows_from_table(table: pa.Table) -> pd.DataFrame:
     """Return the DataFrame of `frame_from_table`, but with a `ListArray` for each column of lists.
     If a pet has unknown fields, `tags` still has Python lists.
     """
-    with no_collection():
+    with pause_collection():
         texts = [] if _is_null(table[EXTRA]) else table[EXTRA].to_pylist()
         columns: dict[str, Any] = {
             "id": number_column(table["id"]),
@@ -226,7 +226,7 @@ def table_from_frame(frame: pd.DataFrame) -> pa.Table:
     """Return the table of a DataFrame with canonical columns. A missing column becomes null. A tag
     may be a TagName, a Tag or a text.
     """
-    with no_collection():
+    with pause_collection():
         columns = {
             name: pa.array(frame[name].array, SCHEMA.field(name).type, from_pandas=True)
             for name in ("id", "name", "status", "category", "category_id")

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync.errors import ResponseError
 from petsync.protocol import json, xml
 from petsync.table.arrow import (
@@ -59,7 +59,7 @@ def table_from_json(body: bytes, *, copies: bool = False) -> pa.Table:
 
 def table_from_xml(body: bytes, *, copies: bool = False) -> pa.Table:
     """Return the table of an XML list of pets, as `table_from_json` does for JSON."""
-    with no_collection():
+    with pause_collection():
         table = _read_xml(body)
         if table is None:
             table = table_from_pets(xml.decode_pets(body))
@@ -158,7 +158,7 @@ class ListReader:
 
     def _read_pets(self, body: bytes, pets: list[msgspec.Raw] | None = None) -> pa.Table:
         """Return the table of a list of pets, with all copies of a pet."""
-        with no_collection():
+        with pause_collection():
             table = _read_json(body, json.split_list(body) if pets is None else pets)
             if table is None:
                 careful = json.decode_pets_carefully(body, before=self._pets, offset=self._offset)

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.types as types
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync._display import type_name
 from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag, as_tag
@@ -68,7 +68,7 @@ def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
     """Return the pets as a DataFrame: one row each, in order, with a RangeIndex. Raises SheetError
     for another value than pets.
     """
-    with no_collection():
+    with pause_collection():
         given: Any = pets
         found: list[Any] = list(given) if isinstance(given, Iterable) else [None]
         if not {*map(type, found)} <= {Pet}:

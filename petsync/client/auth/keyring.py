@@ -20,7 +20,7 @@ import msgspec
 from petsync._extras import needs_extra
 from petsync._files import (
     make_state_folder,
-    no_link,
+    must_not_be_link,
     open_private,
     read_regular,
     try_lock,
@@ -285,7 +285,7 @@ class CredentialStore:
     def _read_index(self) -> dict[str, str]:
         path = self._state / _INDEX
         try:
-            no_link(path)
+            must_not_be_link(path)
             return msgspec.json.decode(read_regular(path), type=dict[str, str])
         except FileNotFoundError:
             return {}
