@@ -39,8 +39,8 @@ def save_failed_rows(
 ) -> FailedRows:
     """Write the rows of the run that failed, that conflict or that need fixing into a workbook.
 
-    Raises PlanError if the run is an undo, if its sheet is not one file, or if that is missing or
-    was changed since the run; and SheetError as `write_failed_rows` does.
+    Raises PlanError if the run is an undo, or if its sheet is not one file, is missing, or was
+    changed since the run; and SheetError as `write_failed_rows` does.
     """
     plan = report.plan
     if plan.undoes:
@@ -84,7 +84,7 @@ def _describe_other_sheet(plan: Plan) -> str | None:
 
 
 def _advice_of(report: Report, sheet: Sheet) -> Mapping[int, Sequence[Advice]]:
-    """Return the comments of each row, in the words of the report."""
+    """Return the advice for each row, in the words of the report."""
     found: dict[int, list[Advice]] = defaultdict(list)
     for finding in sheet.problems:
         if finding.severity == "error":
