@@ -272,6 +272,33 @@ def test_a_plan_is_used_once(journal: Journal) -> None:
     assert [past.run_id for past in journal.runs()] == ["20261121-one"]
 
 
+@pytest.mark.parametrize("is_intended", [False, True])
+def test_only_a_run_without_an_intent_can_be_withdrawn(journal: Journal, is_intended: bool) -> None:
+    """A run that recorded results, but no intent, is withdrawn with all its records: its plan is
+    unused. After an intent the run stays, because its request may have been sent.
+    """
+    plan = small_plan(PETS[:2])
+
+    async def work() -> None:
+        session = begin_run(journal, "first", plan)
+        await session.record_known_ids([1, 2])
+        session.record_result(result(0, plan.changes[0], "failed", cause="no-permission"))
+        if is_intended:
+            await intended(session, 1, plan.changes[1])
+        await session.withdraw()
+        await session.close()
+        assert [past.run_id for past in journal.runs()] == ["first"] * is_intended
+        assert journal.find_run_of_plan(plan.fingerprint) == ("first" if is_intended else None)
+        journal.check_free(STORE)
+        if not is_intended:
+            with closing(sqlite3.connect(journal.path)) as connection:
+                for table in ("change", "attempt", "known", "sitting"):
+                    assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+            await closed(begin_run(journal, "second", plan))
+
+    asyncio.run(work())
+
+
 def test_a_refused_beginning_leaves_no_lock(journal: Journal) -> None:
     """A run that is refused for its used plan leaves no lock."""
     plan = small_plan()

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
+import pandas as pd
 import pytest
 from consenting import sent_back
 from signing import confirmed_file, credentials, store_at
@@ -226,6 +228,63 @@ def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
         assert [each for each in used if each.startswith(f"{origin}/")] == list(used)
         pending = store.begin_sign_in(listen=False)
         assert pending.paste(sent_back(pending.url)).signed_in
+
+
+_NO_SIGN_IN = {
+    "none": {},
+    "a wrong token": {"PETSYNC_TOKEN": "wrong"},
+    "a wrong client secret": {"PETSYNC_CLIENT_ID": "nightly", "PETSYNC_CLIENT_SECRET": "wrong"},
+}
+
+
+@pytest.mark.parametrize("recheck", ["each", "bulk"])
+@pytest.mark.parametrize("given", _NO_SIGN_IN)
+@pytest.mark.parametrize("row", [{"id": 1, "name": "Max"}, {"name": "New"}], ids=["id", "no id"])
+def test_a_refused_run_does_not_use_its_plan(
+    box: Sandbox,
+    tmp_path: Path,
+    row: dict[str, object],
+    given: str,
+    recheck: Literal["each", "bulk"],
+) -> None:
+    """If access is refused before the first change, the error says that nothing was sent, and no
+    run is recorded: the plan can be applied once somebody is signed in, and only once.
+    """
+    box.reset([Pet(id=1, name="Rex", status="available", photo_urls=[])])
+    with store_at(box, tmp_path, auth=ps.auth.bearer(box.token())) as signed_in:
+        plan = signed_in.plan(pd.DataFrame([{"status": "available", **row}]))
+        with store_at(box, tmp_path, environ=_NO_SIGN_IN[given]) as refused:
+            with pytest.raises(ps.errors.AuthError, match="; nothing was sent") as caught:
+                refused.apply(plan, recheck=recheck)
+            assert "the same plan can be applied" in caught.value.hint
+            assert refused.runs().empty
+        assert signed_in.apply(plan, recheck=recheck).counts["applied"] == 1
+        with pytest.raises(ps.errors.StalePlanError):
+            signed_in.apply(plan)
+
+
+def test_a_run_that_was_refused_later_uses_its_plan(box: Sandbox, tmp_path: Path) -> None:
+    """If the service refuses a change itself, the run stays: its plan is used, and a resume
+    continues it. A resume without a sign-in says that it sent nothing, and changes nothing.
+    """
+    box.reset([Pet(id=1, name="Rex", status="available", photo_urls=[])])
+    with store_at(box, tmp_path, auth=ps.auth.bearer(box.token())) as signed_in:
+        plan = signed_in.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
+        only_reads = ps.auth.bearer(box.token("read:pets"))
+        with (
+            store_at(box, tmp_path, auth=only_reads) as store,
+            pytest.raises(ps.errors.InterruptedRunError),
+        ):
+            store.apply(plan)
+        with pytest.raises(ps.errors.StalePlanError):
+            signed_in.apply(plan)
+        (run,) = signed_in.runs()["id"]
+        with store_at(box, tmp_path) as store:
+            with pytest.raises(ps.errors.AuthError, match="; nothing was sent") as caught:
+                store.resume(run)
+            assert f'store.resume("{run}")' in caught.value.hint
+            assert list(store.runs()["state"]) == ["stopped"]
+        assert signed_in.resume(run).counts["applied"] == 1
 
 
 def test_configured_addresses(

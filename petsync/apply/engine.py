@@ -1101,6 +1101,8 @@ class Sender:
     """
     repeated: set[int] = field(default_factory=set)
     """The changes that this sender sent more than once, besides retries of the HTTP client."""
+    has_intent: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set before the first intent is recorded. Until then, nothing was sent."""
 
     async def send(self, number: int, change: Change) -> Result:
         """Read the pet, send the change if this is still right, and return the result.
@@ -1112,6 +1114,7 @@ class Sender:
         if isinstance(prepared, Result):
             return prepared
         wanted, now = prepared
+        self.has_intent.set()
         await self.recorder.record_intent(number, change, before=now, after=wanted)
         self.on_wire.add(number)
         result = await self._send_with_retries(number, change, wanted, now)
@@ -1403,7 +1406,8 @@ async def run(
     A failed change does not stop the run, unless more than `options.max_failures` fail. If the run
     is stopped, for example by a refused token, a full disk or a cancellation, the other changes are
     `not sent`, and `report.stopped` is the reason. Requests in flight then have `options.grace`
-    seconds to end; a second cancellation cancels them at once.
+    seconds to end; a second cancellation cancels them at once. Raises AuthError if the service
+    refuses access before this process has recorded its first intent: it has then sent no change.
     """
     start = time.monotonic()
     unsent = [column for unit in plan.options.unsent_units for column in COLUMNS_OF[unit]]
@@ -1423,6 +1427,8 @@ async def run(
     )
     engine = _Engine(plan, sender, options, earlier, on_progress)
     stopped = await engine.run()
+    if engine.refusal is not None and not sender.has_intent.is_set():
+        raise engine.refusal
     return Report(
         run_id=run_id,
         plan=plan,
@@ -1461,6 +1467,8 @@ class _Engine:
         self._unread: set[int] = set()
         self._adopt_earlier(earlier)
         self._stopper = Stopper(options.grace, sender.on_wire)
+        self.refusal: AuthError | None = None
+        """The error with which the service refused access, which stopped the run; else None."""
 
     async def run(self) -> str:
         """Run until the end or a stop; return the reason for the stop, or ""."""
@@ -1483,7 +1491,7 @@ class _Engine:
         except StoppedError:
             await self._flush_rest()
         except PetsyncError as error:
-            self._stopper.stop(error.text)
+            self._stop_run(error)
             await self._flush_rest()
         except Exception as error:  # noqa: BLE001 - the report must survive any error
             self._stopper.stop(f"unexpected: {error!r}")
@@ -1562,9 +1570,14 @@ class _Engine:
             self._unknown_since[number] = _now()
         return result
 
+    def _stop_run(self, error: PetsyncError) -> None:
+        if isinstance(error, AuthError) and not self._stopper.reason:
+            self.refusal = error
+        self._stopper.stop(error.text)
+
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
         """Stop the run because of the error; record the result of this change if it is known."""
-        self._stopper.stop(error.text)
+        self._stop_run(error)
         if isinstance(error, LockedError):
             return
         if isinstance(error, ApiError) and error.may_have_happened:

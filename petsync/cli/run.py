@@ -291,7 +291,8 @@ def apply_command(
     former values. A plan can be applied once. The command also releases a waiting plan of
     `petsync reconcile`, for the store or for the sheet.
 
-    Exit codes: 0, 1 if all was sent but a file could not be written, 2 if there are changes that
+    Exit codes: 0, 1 for an error, such as a refused sign-in (nothing was sent, and the plan can be
+    applied later), or if all was sent but a file could not be written, 2 if there are changes that
     you did not confirm, 3 if rows failed or errors block them, 4 if the guard refuses the plan, 5
     for conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped
     (also by a full disk).
@@ -811,8 +812,9 @@ def resume_command(
     value that it had in the run. If the run is complete, petsync sends nothing, and writes only
     the files that are missing.
 
-    Exit codes: 0, 1 if all was sent but a file could not be written, 3 if rows failed, 4 if a
-    sentinel has changed, 5 for conflicts, 6 if a run uses this store, 7 if stopped again.
+    Exit codes: 0, 1 for an error, or if all was sent but a file could not be written, 3 if rows
+    failed, 4 if a sentinel has changed, 5 for conflicts, 6 if a run uses this store, 7 if stopped
+    again.
     """
     from petsync.apply.engine import is_resumable, refuse_drifted
     from petsync.plan.change import FailedLookup

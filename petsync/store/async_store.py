@@ -190,8 +190,9 @@ class AsyncStore:
         possible.
 
         Raises PlanError for a plan for another store, GuardError, StalePlanError or LockedError
-        before it changes anything. Raises InterruptedRunError, whose `report` has the results so
-        far, if the run was stopped; `resume` continues the run.
+        before it changes anything; also AuthError if the service refuses access before the first
+        change: the plan can then be applied later. Raises InterruptedRunError, whose `report` has
+        the results so far, if the run was stopped; `resume` continues the run.
         """
         check_keywords(options, "apply")
         chosen = ApplyOptions.of({"settle": self.settings.timeout}, options)

@@ -59,6 +59,7 @@ from petsync.client.loaders import Lookups, look_up
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.errors import (
+    AuthError,
     InterruptedRunError,
     LockedError,
     PetsyncError,
@@ -698,6 +699,7 @@ class Runs:
         """Apply the plan, and return the report. Raises the same errors as AsyncStore.apply."""
         if plan.changes:
             self.api.session.require_write()
+            await self._require_token(_PLAN_IS_UNUSED)
         target = ServiceTarget(self.api)
         await check_sentinels(plan, target)
         if isinstance(plan.changes, LongChanges):
@@ -728,6 +730,13 @@ class Runs:
             plan, target, run_session, started, options, earlier, on_progress
         )
 
+    async def _require_token(self, then: str) -> None:
+        """Get a missing token. Raises AuthError, with `then` as what to do afterwards."""
+        try:
+            await self.session.ensure_fresh()
+        except AuthError as error:
+            raise _add_nothing_sent(error, then) from None
+
     async def resume(
         self,
         past: PastRun,
@@ -747,6 +756,7 @@ class Runs:
         _check_startable(past, journal)
         if not is_resumable(past):
             return await in_thread(partial(journal.report, past.run_id))
+        await self._require_token(_RUN_IS_LEFT.format(past.run_id))
         target = ServiceTarget(self.api)
         if not gives_up:
             await check_sentinels(plan, target)
@@ -844,6 +854,15 @@ class Runs:
                 on_progress=on_progress,
             )
             report = await run_session.finish_report(report)
+        except AuthError as error:
+            what = _RUN_IS_LEFT.format(run_session.run_id)
+            with suppress(PetsyncError):
+                if run_session.is_first:
+                    await run_session.withdraw()
+                    what = _PLAN_IS_UNUSED
+                else:
+                    await run_session.finish(stopped=error.text)
+            raise _add_nothing_sent(error, what) from None
         finally:
             session.pace.rate, session.gate.most = None, max_concurrent
             with suppress(PetsyncError):
@@ -851,6 +870,17 @@ class Runs:
         if report.stopped:
             raise _build_stopped_error(report)
         return report
+
+
+_PLAN_IS_UNUSED = "Once access is granted, the same plan can be applied."
+_RUN_IS_LEFT = "Once access is granted, `petsync resume {}` continues the run."
+
+
+def _add_nothing_sent(error: AuthError, then: str) -> AuthError:
+    """Return the error with the addition that nothing was sent, and what to do then."""
+    error.problem = f"{error.problem}; nothing was sent"
+    error.cure = f"{error.cure} {then}".lstrip()
+    return error
 
 
 def _check_startable(past: PastRun, journal: Journal) -> None:

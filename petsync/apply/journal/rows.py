@@ -83,6 +83,7 @@ __all__ = [
     "Row",
     "Run",
     "RunSheet",
+    "delete_unsent_run",
     "entries",
     "entry_intent_row",
     "entry_result_row",
@@ -306,6 +307,15 @@ def insert_run(
     connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
+def delete_unsent_run(connection: sqlite3.Connection, run: str) -> None:
+    """Delete the run with all its records, unless it has an intent: then a request may have been
+    sent.
+    """
+    if connection.execute(_DELETE_UNSENT_RUN, (run, run)).rowcount:
+        for delete in _DELETE_RECORDS:
+            connection.execute(delete, (run,))
+
+
 def pack_plan(plan: Plan) -> bytes:
     """Return the plan as the journal stores it: JSON compressed with zlib or, for a plan with
     `LongChanges`, Parquet.
@@ -462,6 +472,16 @@ _RUN_COLUMNS = "id, kind, store, source, fingerprint, undoes, started, total, op
 _RUNS = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY started DESC, rowid DESC"  # noqa: S608 - built from constants
 _RUN = f"SELECT {_RUN_COLUMNS} FROM run WHERE id = ?"  # noqa: S608 - built from constants
 _BODY = "SELECT id, plan, payload, body_seal FROM run WHERE id = ?"
+_DELETE_UNSENT_RUN = """
+DELETE FROM run WHERE id = ?
+AND NOT EXISTS (SELECT 1 FROM change WHERE run = ? AND attempts > 0)
+"""
+_DELETE_RECORDS = (
+    "DELETE FROM change WHERE run = ?",
+    "DELETE FROM attempt WHERE run = ?",
+    "DELETE FROM known WHERE run = ?",
+    "DELETE FROM sitting WHERE run = ?",
+)
 _MARK_KILLED = """
 UPDATE sitting SET ended = ?, stopped = 'killed' WHERE run = ? AND number = ? AND ended = ''
 """

@@ -22,6 +22,7 @@ from petsync.apply.journal.rows import (
     INSERT_RESULT,
     INSERT_RETRY,
     Row,
+    delete_unsent_run,
     entry_intent_row,
     entry_result_row,
     intent_row,
@@ -62,6 +63,7 @@ __all__ = [
     "Repeat",
     "RunSession",
     "Waiter",
+    "Withdrawal",
     "Writer",
     "execute",
 ]
@@ -118,13 +120,24 @@ class Finish(msgspec.Struct, gc=False):
     stopped: str
 
 
-Item = Intent | Repeat | Completion | Image | KnownIds | Finish
+class Withdrawal(msgspec.Struct, gc=False):
+    """The removal of a run that has no intent, with all its records."""
+
+
+Item = Intent | Repeat | Completion | Image | KnownIds | Finish | Withdrawal
 
 
 def execute(connection: sqlite3.Connection, run: str, session: int, items: Iterable[Item]) -> None:
     """Write the items of a session in their order. Adjacent items of one kind share a statement."""
     statement, rows = "", list[Row]()
     for item in items:
+        if isinstance(item, Withdrawal):
+            # The run and its records go together, in the transaction of this group.
+            if rows:
+                connection.executemany(statement, rows)
+            statement, rows = "", []
+            delete_unsent_run(connection, run)
+            continue
         needed, row = _statement(run, session, item)
         if needed != statement and rows:
             connection.executemany(statement, rows)
@@ -247,6 +260,11 @@ class Writer:
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def is_first(self) -> bool:
+        """True if this is the first session of its run."""
+        return self._lock.session == 1
 
     @property
     def closed_error(self) -> PetsyncError:
@@ -406,6 +424,8 @@ class RunSession:
 
     def __init__(self, run_id: str, writer: Writer, known: Collection[int] | None = None) -> None:
         self.run_id = run_id
+        self.is_first = writer.is_first
+        """True if no other session of the run came before."""
         self._writer = writer
         self._known = known
         # If `close` is not called, the session ends when it is garbage-collected, or at exit.
@@ -477,6 +497,12 @@ class RunSession:
         other processes.
         """
         await run_to_end(self._write_and_wait(Finish(time.time(), stopped)), self.stop_waiting)
+
+    async def withdraw(self) -> None:
+        """Remove the run from the journal, as if it had not started, and wait until that is on
+        disk: its plan is unused again. A run that has recorded an intent stays.
+        """
+        await run_to_end(self._write_and_wait(Withdrawal()), self.stop_waiting)
 
     async def finish_report(self, report: ReportT) -> ReportT:
         """Record the end of the session, and return the report. If the journal cannot be written,
