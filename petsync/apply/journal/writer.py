@@ -60,6 +60,7 @@ __all__ = [
     "Intent",
     "Item",
     "KnownIds",
+    "Record",
     "Repeat",
     "RunSession",
     "Waiter",
@@ -121,22 +122,19 @@ class Finish(msgspec.Struct, gc=False):
 
 
 class Withdrawal(msgspec.Struct, gc=False):
-    """The removal of a run that has no intent, with all its records."""
+    """The removal of a run without an intent, as the last item of its session."""
 
 
-Item = Intent | Repeat | Completion | Image | KnownIds | Finish | Withdrawal
+Record = Intent | Repeat | Completion | Image | KnownIds | Finish
+Item = Record | Withdrawal
 
 
 def execute(connection: sqlite3.Connection, run: str, session: int, items: Iterable[Item]) -> None:
     """Write the items of a session in their order. Adjacent items of one kind share a statement."""
-    statement, rows = "", list[Row]()
+    statement, rows, is_withdrawn = "", list[Row](), False
     for item in items:
         if isinstance(item, Withdrawal):
-            # The run and its records go together, in the transaction of this group.
-            if rows:
-                connection.executemany(statement, rows)
-            statement, rows = "", []
-            delete_unsent_run(connection, run)
+            is_withdrawn = True
             continue
         needed, row = _statement(run, session, item)
         if needed != statement and rows:
@@ -149,9 +147,11 @@ def execute(connection: sqlite3.Connection, run: str, session: int, items: Itera
             statement, rows = _COUNT_ATTEMPT, [(run, item.number)]
     if rows:
         connection.executemany(statement, rows)
+    if is_withdrawn:
+        delete_unsent_run(connection, run)
 
 
-def _statement(run: str, session: int, item: Item) -> tuple[str, Row]:
+def _statement(run: str, session: int, item: Record) -> tuple[str, Row]:
     match item:
         case Intent():
             row = intent_row(run, item.at, item.number, item.change, item.before, item.after)
