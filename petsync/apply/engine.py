@@ -79,6 +79,7 @@ from petsync.plan.report import (
 )
 from petsync.protocol.operations import Traffic
 from petsync.table.columns import COLUMNS, Column
+from petsync.table.sheet import FRAME_NAME
 
 __all__ = [
     "CUT_OFF",
@@ -846,15 +847,24 @@ def is_resumable(past: PastRun) -> bool:
     return past.state != "done" or bool(past.open or trouble)
 
 
-def find_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
-    """Yield those of a store's runs, the newest first, that can be resumed now: no process works
-    on them, and they are not undone.
+def find_unfinished(runs: Sequence[PastRun], *, with_running: bool = False) -> Iterator[PastRun]:
+    """Yield those of the runs, the newest first, that have something left to resume: they are not
+    undone, and later runs of the same sheet have not made as many changes as they left. Runs on
+    which a process works are included only with `with_running`.
     """
     undone = find_undoing_runs(runs)
+    made = Counter[tuple[str, str]]()
     for run in runs:
-        is_excluded = run.kind == "upload" or run.state == "running" or run.run_id in undone
-        if not is_excluded and is_resumable(run):
-            yield run
+        if run.kind == "upload" or run.run_id in undone:
+            continue
+        sheet, counts = (run.store, run.source), run.counts
+        if is_resumable(run) and (with_running or run.state != "running"):
+            left = counts.get("not sent", 0) + counts.get("failed", 0)
+            if has_unknown(run) or left > made[sheet] or not made[sheet]:
+                yield run
+        # All DataFrames have the same source.
+        if run.kind == "apply" and run.source != FRAME_NAME:
+            made[sheet] += counts.get("applied", 0) + counts.get("unchanged", 0)
 
 
 def has_unknown(past: PastRun) -> bool:

@@ -798,25 +798,18 @@ class Runs:
         return None if past.run_id in find_undoing_runs(runs) else past
 
     def _find_resumable(self, journal: Journal, run_id: str) -> PastRun:
-        """Return the run to resume: the named one, or the newest one that can be resumed and is not
-        undone.
+        """Return the run to resume: the named one, or the newest one that has something left.
 
         Raises PlanError if there is none.
         """
         store = self.session.base_url
         if not run_id:
             runs = journal.runs(store)
-            undone = find_undoing_runs(runs)
-            left = (
-                run
-                for run in runs
-                if run.kind != "upload" and is_resumable(run) and run.run_id not in undone
-            )
-            past = next(left, None)
+            past = next(engine.find_unfinished(runs, with_running=True), None)
             if past is None:
                 raise PlanError(
                     f"no run on {store} can be resumed",
-                    hint=_build_undone_hint(runs, undone)
+                    hint=_build_undone_hint(runs, find_undoing_runs(runs))
                     or f"`petsync runs` lists the runs of {journal.path}.",
                 )
             return past

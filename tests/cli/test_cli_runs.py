@@ -45,6 +45,24 @@ def test_the_list_fits_a_terminal(shell: Shell, box: Sandbox) -> None:
     assert "and 2 more" in shell("runs", "--limit", "1").out
 
 
+def test_a_run_whose_changes_a_later_run_sent_is_not_offered(shell: Shell, box: Sandbox) -> None:
+    """`runs` and `resume` without an id leave out a run whose sheet was applied again in full, but
+    not one of which a later run has sent only a part. By its id, the run can be resumed.
+    """
+    sheet = "id,name\n1,Max\n2,Mimi\n3,Zoe\n"
+    box.break_with("503=1,only=updatePetWithForm")
+    first = _apply(shell, box, sheet, "--max-failures", "0", "--concurrency", "1")
+    box.break_with(None)
+    assert f"petsync resume {first}" in shell("runs").err
+    _apply(shell, box, sheet, "--only", "1")
+    assert f"petsync resume {first}" in shell("runs").err
+    assert shell("apply", "pets.csv", *to(box), "--yes", "--json").json["counts"]["applied"] == 2
+    done = shell("runs")
+    assert (first in done.out, "petsync resume" in done.err) == (True, False)
+    assert "can be resumed" in shell("resume", *to(box)).err
+    assert shell("resume", first, *to(box), "--json").json["counts"]["failed"] == 0
+
+
 def test_last_is_the_newest_run(shell: Shell, box: Sandbox) -> None:
     """`last` names the newest run, on this store if a store is given, in runs, undo and resume."""
     first = _apply(shell, box, "id,name\n1,Max\n")
