@@ -460,8 +460,10 @@ async def _check_listing(site: Site) -> Check | None:
 
 
 def _access_failure(site: Site, response: Response) -> Check:
-    error = error_of(response, "findPetsByStatus")
-    if site.session.credentials.token is None:
+    error, credentials = error_of(response, "findPetsByStatus"), site.session.credentials
+    if response.status == 401:
+        error.cure = credentials.refused_hint or error.cure
+    if credentials.token is None:
         finding = f"{response.status}: the service requires a token, and none was given"
         return Check("access", "fails", f"{finding}. {error.cure}")
     return Check("access", "fails", _sentence(error))

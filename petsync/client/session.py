@@ -380,6 +380,8 @@ class ServiceCall(Generic[T]):
             refusal = error_for(response, request, datetime.now(UTC), credentials.mask)
             if isinstance(refusal, NotFoundError):
                 refusal.cure = line.exchange.hint_at_version(request) or refusal.cure
+            if refusal.status == 401:
+                refusal.cure = credentials.refused_hint or refusal.cure
             raise refusal
         try:
             return self._call.read(response)

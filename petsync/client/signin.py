@@ -196,12 +196,6 @@ def _account(session: Session, credentials: Credentials, **values: Any) -> Accou
 # SignInService: sign-in, sign-out, account and token renewal for one service.
 
 
-_VARIABLES = {
-    "api key": ("PETSYNC_API_KEY", "it"),
-    "client credentials": ("PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET", "them"),
-}
-
-
 class SignInService:
     """Signs a session in and out, and renews its tokens. The session gets only credentials that the
     service has accepted.
@@ -241,7 +235,7 @@ class SignInService:
         try:
             return await self._identify_or_renew()
         except AuthError as refused:
-            refused.cure = _describe_source(self._session.credentials.grant) or refused.cure
+            refused.cure = self._session.credentials.refused_hint or refused.cure
             raise
 
     async def sign_out(self) -> Account:
@@ -331,29 +325,6 @@ def _with_keep(credentials: Credentials, place: Kept) -> Credentials:
             hint="Use petsync.auth.bearer(…), client_credentials(…), implicit(…) or api_key(…).",
         )
     return replace(credentials, grant=credentials.grant.keep(place))
-
-
-def _describe_source(grant: Grant) -> str:
-    """Return a hint with the source of refused credentials, and what to do; "" if they were passed
-    as an argument or are only in memory.
-    """
-    if grant.kept == "environment":
-        names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
-        return (
-            f"The credentials come from {names} in the environment. Unset {it} to use the "
-            f"stored sign-in, or set {it} again."
-        )
-    if grant.kept == "file":
-        return (
-            "The token comes from a file. Omit --token-file (in Python auth) to use the "
-            "stored sign-in, or put a new token into the file."
-        )
-    if grant.kept == "keyring":
-        return (
-            "The credentials come from the keyring. Sign in again: `petsync login`, in "
-            "Python store.begin_sign_in(keep='keyring')."
-        )
-    return ""
 
 
 def make_sign_in_request(

@@ -308,7 +308,8 @@ CAUSES: Mapping[Cause, CauseText] = {
     "no-permission": CauseText(
         "without permission",
         "The token is wrong, has expired, or lacks the permission.",
-        f"Get a token with the permission and set it as PETSYNC_TOKEN; {_RESUME} then continues.",
+        "Get a token with the permission, and set it as PETSYNC_TOKEN or as the variable of the "
+        f"job; {_RESUME} then continues.",
     ),
     "too-many": CauseText(
         "too many requests",

@@ -727,7 +727,7 @@ TERMS = (
     (r"`petsync resume [^`]+`", "“Continue”"),
     (r"`petsync undo [^`]+` again", "“Undo” again"),
     (r"`petsync undo [^`]+`", "“Undo”"),
-    (r"\bset it as PETSYNC_TOKEN;", "sign in with it;"),
+    (r", and set it as PETSYNC_TOKEN or as the variable of the job;", " and sign in with it;"),
     (r" with the output of the same command with -v", ""),
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),

@@ -114,10 +114,10 @@ def test_a_client_s_id_and_secret(
     done = shell("doctor", *to(guarded), "--json")
     assert done.code == 1
     assert done.json["checks"][-1]["topic"] == "access"
-    assert (
-        "there is no token; the request for a token failed: sign-in:"
-        in done.json["checks"][-1]["found"]
-    )
+    found = done.json["checks"][-1]["found"]
+    assert found.startswith("sign-in: the service does not recognise this client id, or its secret")
+    assert ", so there is no token. " in found
+    assert "PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET in the environment" in found
 
 
 def test_open_service_cannot_vouch_for_a_token(

@@ -152,6 +152,10 @@ class Grant:
 Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
 """A function that returns a new token. It is called in a thread unless it is async."""
 
+_VARIABLES = {
+    "api key": ("PETSYNC_API_KEY", "it"),
+    "client credentials": ("PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET", "them"),
+}
 _MAX_PAST = 48
 _DOUBTFUL_PROBLEM = (
     "the last renewal got no response; petsync tries it once more when the service refuses the "
@@ -176,6 +180,9 @@ class Credentials:
     """The terms of the sign-in."""
     problem: str = field(default="", repr=False, compare=False)
     """A problem with the sign-in, as text for the user."""
+    hint: str = field(default="", repr=False, compare=False)
+    """What to do if the service refuses these credentials, if their source alone does not say so.
+    """
 
     def __bool__(self) -> bool:
         return self.token is not None or self.key is not None or self.grant.renews
@@ -184,6 +191,31 @@ class Credentials:
     def renews(self) -> bool:
         """True if the token can be renewed without the user."""
         return self.renew is not None or self.grant.renews
+
+    @property
+    def refused_hint(self) -> str:
+        """What to do if the service refuses these credentials, with their source; "" if they were
+        passed as an argument or are only in memory.
+        """
+        if self.hint:
+            return self.hint
+        if self.grant.kept == "environment":
+            names, it = _VARIABLES.get(self.grant.kind, ("PETSYNC_TOKEN", "it"))
+            return (
+                f"The credentials come from {names} in the environment. Unset {it} to use the "
+                f"stored sign-in, or set {it} again."
+            )
+        if self.grant.kept == "file":
+            return (
+                "The token comes from a file. Omit --token-file (in Python auth) to use the "
+                "stored sign-in, or put a new token into the file."
+            )
+        if self.grant.kept == "keyring":
+            return (
+                "The credentials come from the keyring. Sign in again: `petsync login`, in "
+                "Python store.begin_sign_in(keep='keyring')."
+            )
+        return ""
 
     @property
     def lacks_write(self) -> bool:

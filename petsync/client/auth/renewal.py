@@ -29,6 +29,8 @@ _PAUSE_S = 15.0
 class _Failure:
     why: str
     hint: str = _RENEW_HINT
+    cause: str = ""
+    """The message of petsync's error; "" without one."""
 
 
 class CurrentCredentials:
@@ -66,7 +68,10 @@ class CurrentCredentials:
         await asyncio.shield(asyncio.wrap_future(renewing))
         failure = self._failure
         if failure is not None and self.credentials.token is None:
-            raise AuthError(f"there is no token; {failure.why}", hint=failure.hint)
+            message = f"{failure.cause}, so there is no token"
+            raise AuthError(
+                message if failure.cause else f"there is no token; {failure.why}", hint=failure.hint
+            )
 
     async def renew(self, age: int, refused: AuthError) -> None:
         """Renew the token after a request, sent when `age` had this value, was refused.
@@ -136,7 +141,10 @@ class CurrentCredentials:
             failure = _Failure(f"{what} returned the same token")
         except PetsyncError as error:
             message = before.mask(error.problem)
-            failure = _Failure(f"{what} failed: {message}", error.cure or _RENEW_HINT)
+            is_refused = isinstance(error, AuthError) and before.grant.kept != "keyring"
+            source = before.refused_hint if is_refused else ""
+            hint = f"{error.cure} {source}".strip() or _RENEW_HINT
+            failure = _Failure(f"{what} failed: {message}", hint, message)
             after = before.with_failed_renewal(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
             # The message may contain a secret that petsync does not know.
