@@ -18,12 +18,14 @@ from urllib.parse import urlsplit
 
 from petsync._files import is_file, read_regular
 from petsync.errors import SettingsError
-from petsync.trust import build_unlisted_error, used_addresses
+from petsync.trust import build_unlisted_error, names_in, used_addresses
 
 __all__ = [
     "AUTH",
     "MAPPED",
     "OF_THE_URL",
+    "SIGN_IN_KEYS",
+    "JobSignIn",
     "Secret",
     "Settings",
     "as_secret",
@@ -31,6 +33,7 @@ __all__ = [
     "checked_address",
     "checked_encoding",
     "column_named",
+    "describe_sign_in",
     "expand_variables",
     "find_nearest",
     "hide_userinfo",
@@ -52,6 +55,8 @@ AUTH = (
     "client_id",
 )
 """The keys under `[auth]` in petsync.toml, for signing in; docs/sign-in.md explains them."""
+SIGN_IN_KEYS = ("token", "api_key", "client_id", "client_secret")
+"""The settings that sign in."""
 _SECRET = ("token", "api_key", "client_secret")
 _NO_FILES = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape")
 """Encodings of Python that are not used for files."""
@@ -122,6 +127,21 @@ class HiddenEnvironment(Mapping[str, str]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobSignIn:
+    """The sign-in that a job in petsync.toml has of its own, for commands beside the job."""
+
+    job: str
+    url: str
+    """The address of the job's store."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that sign in, by name (`token`, `api_key`, `client_id`, `client_secret`): each a
+    Secret, except the client id. Empty if they cannot be used.
+    """
+    hint: str
+    """What to do if the store refuses access."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """petsync's settings."""
 
@@ -144,6 +164,10 @@ class Settings:
     """The user's own rules for sheets and stores (`SheetRule`)."""
     auth: Mapping[str, str] = field(default_factory=dict)
     """The endpoints and the client id for signing in (AUTH)."""
+    refused_hint: str = ""
+    """What to do if the store refuses these secrets, "" if they are in petsync's variables."""
+    job_sign_ins: tuple[JobSignIn, ...] = ()
+    """The jobs' own sign-ins, which are used if there is no other."""
     unconfirmed: bool = False
     """Whether only an unconfirmed petsync.toml decides where secrets go, or a file that names an
     address to which the user has sent no secret before.
@@ -191,6 +215,16 @@ class Settings:
                 hint="If that is right, confirm it once: `petsync trust`. Otherwise change to "
                 f"another folder{also}.",
             )
+
+
+def describe_sign_in(table: Mapping[str, Any]) -> str:
+    """Return the secrets in the table of a job, with the variables that contain them, such as
+    "`client_secret` (SHOP_SECRET)"; "" if there is none.
+    """
+    secrets = [key for key in _SECRET if isinstance(table.get(key), str)]
+    names = sorted({name for key in (*secrets, "client_id") for name in names_in(table.get(key))})
+    keys = " and ".join(f"`{key}`" for key in secrets)
+    return f"{keys} ({', '.join(names)})" if names and keys else keys
 
 
 def resolve(

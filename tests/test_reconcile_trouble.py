@@ -22,6 +22,7 @@ from petsync._display import quote
 from petsync.config.model import Reports
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
+from petsync.reconcile import run
 from petsync.reconcile.context import Step, Watcher, in_terms_of_jobs
 from petsync.reconcile.locks import lock_job
 from petsync.reconcile.round import reconcile_jobs
@@ -104,6 +105,42 @@ def test_a_query_that_fails_changes_nothing(scenario: Scenario) -> None:
     assert scenario.store_pets()[1].name == "Pet 1"
     base = "reconcile/bases/catalogue.base"
     assert (scenario.state / base).read_bytes() == kept[base]
+
+
+_CLIENT = 'client_id = "nightly"\nclient_secret = "${SHOP}"'
+
+
+@pytest.mark.parametrize(
+    ("keys", "auth", "problem", "hint"),
+    [
+        ('token = "${SHOP}"', "", "401", "signs in with its `token` (SHOP): correct it."),
+        ('api_key = "${SHOP}"', "", "401", "signs in with its `api_key` (SHOP): correct it."),
+        (_CLIENT, "", "sign-in: the service does not recognise", "`client_secret` (SHOP): correct"),
+        (
+            _CLIENT,
+            '[auth]\ntoken_url = "http://127.0.0.1:9/token"\n',
+            "sign-in: http://127.0.0.1:9/token cannot be reached, so there is no token",
+            "Check the address, and that the service is running",
+        ),
+    ],
+)
+def test_a_refused_sign_in_of_a_job_names_its_key(
+    tmp_path: Path, keys: str, auth: str, problem: str, hint: str
+) -> None:
+    """If a store refuses the sign-in that a job has of its own, the hint names its key and its
+    variable, not `petsync login`. If the token endpoint is down, the message begins with that.
+    """
+    (tmp_path / "pets.csv").write_text("id,name\n1,Rex\n", "utf-8")
+    file = tmp_path / "petsync.toml"
+    with Sandbox(pets=PETS) as box:
+        job = f'[jobs.pets]\nmode = "push"\nsheet = "pets.csv"\n{keys}\n'
+        file.write_text(f'url = "{box.url}"\n{auth}{job}', "utf-8")
+        (report,) = run(file, environ={"SHOP": "wrong-secret"})
+    assert problem in report.round.problem
+    assert problem == "401" or report.round.problem.startswith(problem)
+    assert hint in report.round.hint
+    assert "login" not in report.round.hint
+    assert "wrong-secret" not in report.round.problem + report.round.hint
 
 
 def test_what_a_stopped_round_left_is_planned_again(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def login_command(
     context: Context = ctx.obj
     kind = _choose_sign_in(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
     token_given = context.take_token()
-    with context.connect(asks_client=kind == "client") as store:
+    with context.connect(signs_in=True, asks_client=kind == "client") as store:
         is_default = kind == "code" and not (client_id or scopes)
         if is_default and (account := _find_open_account(context, store)) is not None:
             return _explain_open_store(context, account)
@@ -324,7 +324,7 @@ def logout_command(context: Context) -> int:
 
     Exit codes: 0, even if there was no sign-in.
     """
-    with context.connect() as store, context.busy("Signing out"):
+    with context.connect(signs_in=True) as store, context.busy("Signing out"):
         account = store.sign_out()
     was_signed_out = account.problem == NOBODY
     if context.as_json:
@@ -457,14 +457,14 @@ def whoami_command(context: Context) -> int:
     Shows your account, your permissions, when the sign-in expires, whether petsync renews it, and
     where it is stored. petsync uses the first of these that is set: --token-file, then the
     environment (PETSYNC_TOKEN, PETSYNC_CLIENT_ID with PETSYNC_CLIENT_SECRET, PETSYNC_API_KEY), then
-    `petsync login`.
+    `petsync login`, then the sign-in of a job in a confirmed petsync.toml.
 
     Exit codes: 0 if you are signed in, or if the store asks for no sign-in; else 1.
     """
     with context.connect() as store, context.busy("Asking the service"):
-        account = store.who()
+        account, hint = store.who(), store.api.aio.session.credentials.hint
     print_account(context, account)
     if account.signed_in or account.is_open:
         return 0
-    context.say("`petsync login` signs you in.")
+    context.say(hint or "`petsync login` signs you in.")
     return 1

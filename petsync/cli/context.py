@@ -37,13 +37,14 @@ from petsync.config.settings import read_settings
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.settings import (
     HiddenEnvironment,
+    JobSignIn,
     Secret,
     Settings,
     checked_address,
     read_file,
     without_scheme,
 )
-from petsync.trust import allowed_names, note_address, used_addresses
+from petsync.trust import allowed_names, is_confirmed, note_address, used_addresses
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,6 +73,7 @@ __all__ = [
     "exit_code",
     "find_allowed_names",
     "find_free_path",
+    "find_job_sign_ins",
     "find_last_url",
     "find_url_of_run",
     "flush_output",
@@ -328,6 +330,8 @@ class Context:
         self,
         find_url: Callable[[], tuple[str, str]] = lambda: ("", ""),
         *,
+        find_job: Callable[[Path], str] = lambda _: "",
+        signs_in: bool = False,
         asks_client: bool = False,
     ) -> Store:
         """Return the store that the options name. Raises SettingsError. Sends nothing, except GET
@@ -338,6 +342,10 @@ class Context:
         the same. `find_url` returns the address and where it is from, or "". `asks_client`: ignore
         the client id and secret of the environment, because the sign-in uses them itself, or asks
         for them.
+
+        Without another sign-in, petsync uses the one that a job of a confirmed petsync.toml has of
+        its own for this store, except in commands that sign in or out (`signs_in`). `find_job`
+        takes the state folder, and returns the job that the command is about, or "".
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
@@ -365,6 +373,7 @@ class Context:
             settings = self._with_found_url(settings, find_url)
         elif settings.address_note:
             self.say(settings.address_note, fold=False)
+        settings = self._with_job_sign_ins(settings, None if signs_in else find_job)
         store = store_of(settings, auth=auth)
         if version := self._find_version(store):
             settings = dataclasses.replace(settings, url=store.url + version)
@@ -376,6 +385,22 @@ class Context:
         if identifies and not settings.unconfirmed:
             note_address(settings.state, store.url)
         return store
+
+    def _with_job_sign_ins(
+        self, settings: Settings, find_job: Callable[[Path], str] | None
+    ) -> Settings:
+        """Return the settings with the sign-in of the job that the command is about, or with those
+        of all jobs; with none if `find_job` is None. The jobs are those of the folder's
+        petsync.toml, else those of the last round with the state folder.
+        """
+        if find_job is None:
+            return dataclasses.replace(settings, job_sign_ins=())
+        found = settings.job_sign_ins
+        if not found and not Path("petsync.toml").exists():
+            found = find_job_sign_ins(settings.state)
+        job = find_job(settings.state) if len(found) > 1 else ""
+        own = tuple(each for each in found if each.job == job)
+        return dataclasses.replace(settings, job_sign_ins=own or found)
 
     def _find_version(self, store: Store) -> str:
         """Return the part that the store's address lacks, "" if it lacks none."""
@@ -460,6 +485,27 @@ def find_last_url(state: Path) -> tuple[str, str]:
     """
     signed_in = used_addresses(state).signed_in
     return (signed_in, "the last sign-in") if signed_in else find_url_of_run(state)
+
+
+def find_job_sign_ins(state: Path) -> tuple[JobSignIn, ...]:
+    """Return the sign-ins of the jobs in the petsync.toml of the last round with this state folder;
+    none if this file names another state folder.
+    """
+    if not (state / "reconcile").is_dir():
+        return ()
+    from petsync.config.read import read_document
+    from petsync.config.settings import read_job_sign_ins
+    from petsync.reconcile.state import History
+
+    with suppress(PetsyncError):
+        again = [each.again for each in History(state).rounds(limit=1)]
+        document = read_document(Path(again[0][0])) if again and again[0] else None
+        if document is not None:
+            own = document.named.parent / Path(str(document.raw.get("state", ".petsync")))
+            if os.path.realpath(own.expanduser()) == os.path.realpath(state):
+                confirmed = is_confirmed(document.named, document.raw)
+                return read_job_sign_ins(document, os.environ, is_confirmed=confirmed)
+    return ()
 
 
 def find_url_of_run(state: Path, name: str = "") -> tuple[str, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,8 +56,10 @@ __all__ = [
     "explain_round_names",
     "explain_sheet",
     "file_option",
+    "find_job_of",
     "find_pet_ids",
     "find_round",
+    "find_round_of",
     "find_rounds",
     "find_url_of",
     "is_saved_plan",
@@ -130,6 +133,26 @@ def _find_rounds_by_id(state: Path, name: str) -> list[Round]:
     return [each for each in rounds if each.id == name] or [
         each for each in rounds if name and each.id.startswith(name)
     ]
+
+
+def find_round_of(state: Path, *, run: str = "", waiting: Path | None = None) -> Round | None:
+    """Return the newest round that made the run, or whose plan waits or waited in the file; None if
+    there is none. `run` is the beginning of the run's id.
+    """
+    from petsync.reconcile.state import History
+
+    path = "" if waiting is None else os.path.realpath(waiting)
+    for round_ in reversed(History(state).rounds()):
+        is_of_run = bool(run) and any(each.startswith(run) for each in round_.runs)
+        if is_of_run or (path and round_.waiting and os.path.realpath(round_.waiting) == path):
+            return round_
+    return None
+
+
+def find_job_of(state: Path, *, run: str = "", waiting: Path | None = None) -> str:
+    """Return the job of `find_round_of`, or ""."""
+    round_ = find_round_of(state, run=run, waiting=waiting)
+    return "" if round_ is None else round_.job
 
 
 @contextmanager

@@ -41,6 +41,7 @@ from petsync.cli.options import (
     dask_option,
     explain_sheet,
     file_option,
+    find_job_of,
     find_url_of,
     is_saved_plan,
     limit_option,
@@ -750,7 +751,8 @@ def rehearse_command(
     with exiting_on_signal():
         import_module("petsync.rehearsal")
     try:
-        with context.connect(partial(find_url_of, source)) as store:
+        find_job = partial(find_job_of, waiting=source if isinstance(source, Path) else None)
+        with context.connect(partial(find_url_of, source), find_job=find_job) as store:
             written = (output, keep, page)
             sheet_options_given = None if is_plan else compare_options
             rehearsal = _rehearse(context, store, source, sheet_options_given, written, options)

@@ -35,6 +35,7 @@ from petsync.cli.run import check_outputs
 from petsync.cli.signals import exiting_on_signal
 from petsync.errors import ConfigurationError, PetsyncError, SettingsError
 from petsync.settings import HiddenEnvironment
+from petsync.trust import is_confirmed
 
 if TYPE_CHECKING:
     from petsync.config.model import Configuration
@@ -101,6 +102,7 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
     else:
         _print(context, configuration)
     _warn(context, configuration)
+    _explain_trust(context, file, configuration)
     # A file that is named on the command line needs no confirmation.
     context.suggest("reconcile", file, "--dry-run", repeat=["env_file"], url=True)
     return 0
@@ -132,6 +134,21 @@ def _warn(context: Context, configuration: Configuration) -> None:
                 f"warning: notify.urls, address {number}: {problem}, so it gets no notices",
                 "yellow",
             )
+
+
+def _explain_trust(context: Context, file: Path, configuration: Configuration) -> None:
+    """Say when other commands use the jobs' own sign-ins, unless the file is confirmed."""
+    from petsync.config.read import read_document
+
+    path = configuration.path
+    if any(each.sign_in for each in configuration.jobs):
+        if is_confirmed(path, read_document(path).raw):
+            return
+        command = "petsync trust" if file == Path(_FILE) else f"petsync trust {quote(str(file))}"
+        context.say(
+            "Other commands, such as `petsync export`, use the sign-in of these jobs once you "
+            f"confirm the file: `{command}`."
+        )
 
 
 def _print(context: Context, configuration: Configuration) -> None:

@@ -39,6 +39,8 @@ from petsync.cli.options import (
     dask_option,
     explain_round_names,
     file_option,
+    find_job_of,
+    find_round_of,
     find_url_of,
     is_saved_plan,
     keyword_options,
@@ -113,7 +115,8 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     from petsync.reconcile.state import SheetWaiting
 
     inbound = sheets.load_edits(path)
-    with context.connect(lambda: (inbound.store, str(path))) as store:
+    find_job = partial(find_job_of, waiting=path)
+    with context.connect(lambda: (inbound.store, str(path)), find_job=find_job) as store:
         sheet = _read_sheet(inbound, store)
         current = inbound.keep_valid(_read_pets(inbound, store).get)
     _show(context, current, limit)
@@ -311,7 +314,8 @@ def apply_command(
             )
         return apply_sheet_plan(context, plan_path, yes=yes, limit=limit or None)
     with interruptible_run(context):
-        with context.connect(partial(find_url_of, source)) as store:
+        find_job = partial(find_job_of, waiting=plan_path)
+        with context.connect(partial(find_url_of, source), find_job=find_job) as store:
             if not plan_path and (code := _offer_to_finish(context, store, source, yes, pacing)):
                 return code
             text = "Reading the plan" if plan_path else "Comparing the sheet"
@@ -821,7 +825,8 @@ def resume_command(
 
     check_outputs(None, results, page)
     with interruptible_run(context):
-        with context.connect(partial(_find_url_of_run, context, run_id)) as store:
+        find_url = partial(_find_url_of_run, context, run_id)
+        with context.connect(find_url, find_job=partial(find_job_of, run=run_id)) as store:
             with explain_round_names(context.settings.state, run_id):
                 past, plan = store.aio.to_resume(run_id, startable=True)
                 run = past.run_id
@@ -957,7 +962,8 @@ def undo_command(
         check_output(path, None, form)
     check_outputs(None, None, page)
     with interruptible_run(context):
-        with context.connect(partial(_find_url_of_run, context, run_id)) as store:
+        find_url = partial(_find_url_of_run, context, run_id)
+        with context.connect(find_url, find_job=partial(find_job_of, run=run_id)) as store:
             state = context.settings.state
             with (
                 explain_round_names(state, run_id),
@@ -985,13 +991,11 @@ def undo_command(
 
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
     """Print the run to undo and, if it is a job's, what the next round of the job does."""
-    from petsync.reconcile.state import History
     from petsync.report.views.run import run_line
 
     past = store.aio.history.find(plan.undoes)
     context.say(f"The run to undo: {past.run_id}, {run_line(past)}.")
-    rounds = History(store.aio.settings.state).rounds()
-    round_ = next((each for each in reversed(rounds) if past.run_id in each.runs), None)
+    round_ = find_round_of(store.aio.settings.state, run=past.run_id)
     if round_ is not None:
         context.say(_NOTES_BY_MODE[round_.mode].format(job=round_.job), "bold")
 

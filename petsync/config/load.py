@@ -37,9 +37,11 @@ from petsync.errors import ConfigurationError
 from petsync.profile import ServiceProfile, profile_from
 from petsync.settings import (
     OF_THE_URL,
+    SIGN_IN_KEYS,
     HiddenEnvironment,
     Secret,
     as_written,
+    describe_sign_in,
     find_nearest,
     hide_userinfo,
     is_same,
@@ -61,7 +63,6 @@ _UNLISTED_NAMED = (
     "A variable that begins with PETSYNC_, or is in the --env-file, needs none of this."
 )
 _FROM_ENVIRON = ("url", "profile", "state")
-_CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
 
 
 def load(
@@ -205,7 +206,7 @@ def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of PETSYNC_TOKEN etc."""
-    texts = {name: environ.get(f"PETSYNC_{name.upper()}", "").strip() for name in _CREDENTIALS}
+    texts = {name: environ.get(f"PETSYNC_{name.upper()}", "").strip() for name in SIGN_IN_KEYS}
     given = {name: text for name, text in texts.items() if text}
     values: dict[str, Any] = {
         name: text if name == "client_id" else Secret(text) for name, text in given.items()
@@ -299,7 +300,7 @@ def _merge_tables(
     if credentials is None and "auth" in joined:
         # The sign-in server of another store must not get this store's secrets.
         joined["auth"] = {}
-    if credentials is not None and not own.model_fields_set.intersection(_CREDENTIALS):
+    if credentials is not None and not own.model_fields_set.intersection(SIGN_IN_KEYS):
         joined |= credentials
     for key in ("sheet", "folder", "query_file"):
         path = getattr(own, key)
@@ -734,7 +735,8 @@ def _job(draft: _Draft, text: str) -> Job:
     values = dict(draft.job)
     if draft.job.query_file is not None:
         values["query"] = read_file(draft.job.query_file)
-    values |= {"name": draft.name, "line": _line_of(draft.name, text)}
+    line, sign_in = _line_of(draft.name, text), describe_sign_in(draft.raw)
+    values |= {"name": draft.name, "line": line, "sign_in": sign_in}
     return Job.model_construct(draft.own.model_fields_set, **values)
 
 

@@ -785,6 +785,8 @@ class Job(JobOptions):
     name: str
     line: int = 1
     """The line of the job's header in the file."""
+    sign_in: str = ""
+    """The secrets with which the job itself signs in, as `describe_sign_in` returns them."""
 
     @property
     def merging(self) -> MergeOptions:

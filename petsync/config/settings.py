@@ -5,26 +5,35 @@ pydantic is loaded only if there is such a file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from petsync._display import quote
 from petsync.errors import SettingsError
 from petsync.settings import (
     OF_THE_URL,
+    SIGN_IN_KEYS,
     HiddenEnvironment,
+    JobSignIn,
+    Secret,
     Settings,
     as_written,
+    describe_sign_in,
     expand_variables,
     hide_userinfo,
     is_same,
     resolve,
 )
-from petsync.trust import allowed_names, is_confirmed
+from petsync.trust import allowed_names, is_confirmed, names_in
 
-__all__ = ["read_settings"]
+if TYPE_CHECKING:
+    from petsync.config.read import Document
+
+__all__ = ["read_job_sign_ins", "read_settings"]
 
 
 def read_settings(
@@ -74,12 +83,68 @@ def _read_file(
             hint="Confirm the file (`petsync trust`), or name the folder (--state, in Python "
             "state=…).",
         )
+    found["job_sign_ins"] = read_job_sign_ins(document, environ, is_confirmed=confirmed)
     replaced = own if own is not None and not is_same(own, explicit.get("url", own)) else ""
     return {
         **found,
         "replaced_url": as_written(replaced, reader.shown),
         "expanded": HiddenEnvironment(reader.shown),
     }
+
+
+def read_job_sign_ins(
+    document: Document, environ: Mapping[str, str], *, is_confirmed: bool
+) -> tuple[JobSignIn, ...]:
+    """Return the sign-ins that jobs of the file have of their own. They have values only if the
+    user has confirmed the file and the variables are set. A mistake in a job is not reported:
+    `petsync reconcile` and `petsync config check` do that.
+    """
+    jobs = document.raw.get("jobs")
+    tables = jobs.items() if isinstance(jobs, dict) else ()
+    top = environ.get("PETSYNC_URL") or _own_url(document.raw, environ)
+    signed = (
+        _job_sign_in(document.named, name, table, top, environ, is_confirmed=is_confirmed)
+        for name, table in tables
+        if isinstance(table, dict)
+    )
+    return tuple(each for each in signed if each is not None)
+
+
+def _job_sign_in(
+    file: Path,
+    job: str,
+    table: Mapping[str, Any],
+    top: str | None,
+    environ: Mapping[str, str],
+    *,
+    is_confirmed: bool,
+) -> JobSignIn | None:
+    """Return the sign-in of the job at its store, which is at `top` if the job names none. Return
+    None if the job has none, or if its table has a mistake.
+    """
+    given = {key: table[key] for key in SIGN_IN_KEYS if isinstance(table.get(key), str)}
+    from petsync.config.values import VARIABLE
+
+    secrets = [key for key in given if key != "client_id"]
+    url = _own_url(table, environ) or top
+    is_valid = all(re.fullmatch(VARIABLE, given[key]) for key in secrets)
+    has_client = "client_secret" not in given or given.get("client_id")
+    if not (secrets and url and is_valid and has_client):
+        return None
+    unset = sorted({name for name in names_in(given) if not environ.get(name)})
+    steps = [] if is_confirmed else [f"confirm the file (`petsync trust {quote(str(file))}`)"]
+    steps += [f"set {' and '.join(unset)}"] if unset else []
+    whose = f"Job {job} in {file} signs in with its {describe_sign_in(given)}"
+    if steps:
+        hint = (
+            f"{whose}. To use this sign-in here, {' and '.join(steps)}. Or sign in yourself: "
+            "`petsync login`, in Python ps.widgets.login(store)."
+        )
+        return JobSignIn(job=job, url=url, hint=hint)
+    values: dict[str, Any] = {key: Secret(expand_variables(given[key], environ)) for key in secrets}
+    if "client_id" in given:
+        values["client_id"] = expand_variables(given["client_id"], environ)
+    return JobSignIn(job=job, url=url, values=values, hint=f"{whose}: correct it.")
 
 
 def _own_url(raw: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:

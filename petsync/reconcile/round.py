@@ -309,9 +309,24 @@ def _wait(
     context.note(waiting=file)
     hint = (
         f"`petsync apply {quote(file)}` shows the waiting plan, and releases it after a "
-        "confirmation; `--limit 0` shows all rows."
+        f"confirmation; `--limit 0` shows all rows.{_explain_sign_in(context)}"
     )
     context.set_status("waiting", describe_limits(refusals), hint)
+
+
+def _explain_sign_in(context: RoundContext) -> str:
+    """Return how a command of the user can sign in as the job does; "" if the job needs no secret
+    of its own and no file of variables.
+    """
+    config, sign_in = context.owner.config, context.job.sign_in
+    file = "" if config.env_file is None else quote(str(config.env_file.absolute()))
+    load = f" (`set -a; . {file}; set +a`)" if file else ""
+    if not sign_in:
+        return f" It needs the job's variables: set them first{load}." if file else ""
+    return (
+        f" It signs in with the job's {sign_in}, once you confirm the file "
+        f"(`petsync trust {quote(str(config.path))}`) and set the variable{load}."
+    )
 
 
 def _preview_wait(

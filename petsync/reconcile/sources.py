@@ -66,6 +66,9 @@ def connect_store(job: Job, state: Path) -> Store:
         columns=job.columns,
         rules=job.rules,
         auth=job.auth,
+        refused_hint=f"Job {job.name} signs in with its {job.sign_in}: correct it."
+        if job.sign_in
+        else "",
     )
     return store_of(settings)
 

@@ -32,7 +32,15 @@ from petsync.config.settings import read_settings
 from petsync.errors import MissingServiceError, SettingsError
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
-from petsync.settings import HiddenEnvironment, Settings, as_written, hide_userinfo, resolve
+from petsync.settings import (
+    SIGN_IN_KEYS,
+    HiddenEnvironment,
+    Settings,
+    as_written,
+    hide_userinfo,
+    is_same,
+    resolve,
+)
 from petsync.store.async_store import AsyncStore
 from petsync.store.signin import PendingSignIn
 from petsync.trust import used_addresses
@@ -236,9 +244,11 @@ def _session(
     retry: RetryPolicy | None,
     sender: GivenTransport | GivenClient | None,
 ) -> Session:
-    credentials = _credentials(settings) if auth is None else auth
-    if credentials or (sender is None and has_client_certificate(settings.url or "")):
+    own = _credentials(settings) if auth is None else auth
+    if own or (sender is None and has_client_certificate(settings.url or "")):
         settings.require_confirmed()
+    # A confirmed file names the address for the sign-in of its job.
+    credentials = _credentials_of_job(settings) if own is None else own
     return Session(
         settings.url or "",
         credentials=credentials,
@@ -277,16 +287,36 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
     return Store(AsyncStore(session, settings), owned=owned)
 
 
-def _credentials(settings: Settings) -> Credentials:
-    """Return the credentials in the settings, or else the stored ones for this service."""
+def _credentials(settings: Settings) -> Credentials | None:
+    """Return the credentials in the settings, or else the stored ones for this service, or None."""
     found = credentials_from_environment(settings)
     if found:
-        return replace(found, grant=found.grant.keep("environment"))
+        kept = found.grant.keep("environment")
+        return replace(found, grant=kept, hint=settings.refused_hint)
     keyring = CredentialStore(settings.state, checked_base(settings.url or "", with_secret=False))
     if settings.unconfirmed and keyring.has_entry():
         settings.require_confirmed()
-    stored = keyring.load()
-    return auths.none() if stored is None else stored
+    return keyring.load()
+
+
+def _credentials_of_job(settings: Settings) -> Credentials:
+    """Return the sign-in that the jobs at this service have of their own. It is empty if there is
+    none, if it cannot be used, or if the jobs sign in in different ways; then its hint says what to
+    do.
+    """
+    own = [each for each in settings.job_sign_ins if is_same(each.url, settings.url or "")]
+    if any(each.values != own[0].values for each in own):
+        names = " and ".join(each.job for each in own)
+        return Credentials(
+            hint=f"The jobs {names} sign in here in different ways. Choose one: set PETSYNC_TOKEN, "
+            "or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."
+        )
+    if not own:
+        return auths.none()
+    (one, *_) = own
+    values = {**dict.fromkeys(SIGN_IN_KEYS), "client_id": "", **one.values}
+    found = credentials_from_environment(replace(settings, **values))
+    return replace(found, grant=found.grant.keep("environment"), hint=one.hint)
 
 
 def credentials_from_environment(settings: Settings) -> Credentials:

@@ -79,7 +79,8 @@ def test_the_meaning_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> 
     )
     done = shell("config", "check")
     assert done.code == 0
-    assert done.err == "Next: petsync reconcile petsync.toml --dry-run\n"
+    assert "the sign-in of these jobs once you\nconfirm the file: `petsync trust`.\n" in done.err
+    assert done.err.endswith("\nNext: petsync reconcile petsync.toml --dry-run\n")
     for line in (
         "catalogue (line 3): two-way, both sides are merged",
         "  store       https://shop.example/v2 with a token",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import ssl
 import threading
 import tomllib
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 import vault
 from authority import make_files, serving
-from commands import Shell, shop
+from commands import Done, Shell, shop
 
 import petsync as ps
 from petsync.apply.journal import Journal
@@ -213,6 +214,99 @@ _PLACES = {
     "[auth]": 'url = "https://shop.example"\n[auth]\ntoken_url = "{url}"\n' + _JOB,
     "a tag": 'url = "https://shop.example"\n' + _JOB + 'tags = ["{url}"]\n',
 }
+
+
+_OWN = """
+client_id = "{client}"
+client_secret = "${{SHOP_SECRET}}"
+"""
+
+
+def _text(done: Done) -> str:
+    return " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    "words", [("export", "out.csv"), ("whoami",), ("doctor",), ("plan", "catalogue.csv")], ids=str
+)
+def test_commands_use_the_sign_in_of_a_job(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Without another sign-in, a command uses the one of a job of the folder's petsync.toml, at the
+    job's store, once the file is confirmed and the variable is set. Until then, the error names
+    both. Another store never gets the secret.
+    """
+    with Sandbox(pets=shop()) as box:
+        Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
+        _file(f'url = "{box.url}"\n{_JOB}{_OWN.format(client=box.client_id)}')
+        refused = shell(*words)
+        seen = " ".join((refused.out + refused.err).split())
+        assert refused.code == 1
+        assert "signs in with its `client_secret` (SHOP_SECRET)" in seen
+        assert "`petsync trust petsync.toml`) and set SHOP_SECRET." in seen
+        monkeypatch.setenv("SHOP_SECRET", box.client_secret)
+        assert shell(*words).code == 1
+        assert shell("trust", "--yes").code == 0
+        assert shell(*words).code == 0
+        assert "There is no sign-in" in shell("logout").out
+        shell("export", "other.csv", "--url", stranger.url)
+        assert not any("authorization" in each.casefold() for each in stranger.seen)
+        _file(f'url = "{stranger.url}"\n{_JOB}{_OWN.format(client=box.client_id)}')
+        shell("export", "other.csv")
+        assert not any("authorization" in each.casefold() for each in stranger.seen)
+        monkeypatch.setenv("SHOP_SECRET", "wrong-secret")
+        _file(f'url = "{box.url}"\n{_JOB}{_OWN.format(client=box.client_id)}')
+        wrong = shell("export", "other.csv")
+        assert "(SHOP_SECRET): correct it." in _text(wrong)
+        assert "wrong-secret" not in wrong.err
+
+
+def test_the_plan_of_a_job_is_released_with_its_sign_in(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`petsync apply` and `rehearse` of a waiting plan use the sign-in of the plan's job, in any
+    folder, if the file of the jobs is confirmed and has this state folder. A refusal does not use
+    the plan. The hint of the round names what to do.
+    """
+    with Sandbox(pets=shop()) as box:
+        jobs = "".join(
+            f"{_JOB.replace('catalogue', name)}{_OWN.format(client=box.client_id)}"
+            f"[jobs.{name}.guard]\nmax_update = 1\n".replace("SHOP", name.upper())
+            for name in ("cats", "dogs")
+        )
+        _file(f'url = "{box.url}"\n{jobs}')
+        Path("cats.csv").write_text("id,name\n1,Max\n2,Ida\n", "utf-8")
+        Path("vars").write_text(
+            f"CATS_SECRET='{box.client_secret}'\nDOGS_SECRET='other'\n", "utf-8"
+        )
+        Path("vars").chmod(0o600)
+        done = shell("reconcile", "petsync.toml", "--env-file", "vars", "--job", "cats", "--json")
+        round_ = done.json["rounds"][0]["round"]
+        hint, waiting = round_["hint"], round_["waiting"]
+        own = Path.cwd()
+        assert "with the job's `client_secret` (CATS_SECRET)" in hint
+        assert f"`petsync trust {own / 'petsync.toml'}`" in hint
+        assert f"`set -a; . {own / 'vars'}; set +a`" in hint
+        Path("../elsewhere").mkdir()
+        monkeypatch.chdir(Path("../elsewhere"))
+        monkeypatch.setenv("DOGS_SECRET", "other")
+        apply = ("apply", waiting, "--yes", "--state", str(own / ".petsync"))
+        monkeypatch.setenv("CATS_SECRET", box.client_secret)
+        assert "petsync trust" in _text(shell(*apply))
+        assert shell("trust", own, "--yes").code == 0
+        monkeypatch.setenv("CATS_SECRET", "wrong")
+        refused = shell(*apply)
+        assert (refused.code, "the same plan can be applied" in _text(refused)) == (1, True)
+        monkeypatch.setenv("CATS_SECRET", box.client_secret)
+        other = shell("export", "pets.csv", "--url", box.url, *apply[3:])
+        assert "The jobs cats and dogs sign in here in different ways" in _text(other)
+        assert shell("rehearse", waiting, *apply[3:]).code == 0
+        # The state folder of somebody else, which names this file.
+        shutil.copytree(own / ".petsync", "theirs")
+        refused = shell("apply", "theirs/reconcile/waiting/cats.json", "--yes", "--state", "theirs")
+        assert (refused.code, "401" in refused.err) == (1, True)
+        assert shell(*apply).code == 0
+        assert {pet.name for pet in box.pets()} >= {"Max", "Ida"}
 
 
 def test_trust_names_the_file_in_its_advice(shell: Shell) -> None:
