@@ -464,6 +464,10 @@ def whoami_command(context: Context) -> int:
     with context.connect() as store, context.busy("Asking the service"):
         account, hint = store.who(), store.api.aio.session.credentials.hint
     print_account(context, account)
+    if account.signed_in and hint:
+        context.say(
+            "This is the sign-in of a job, which commands use if you have none of your own."
+        )
     if account.signed_in or account.is_open:
         return 0
     context.say(hint or "`petsync login` signs you in.")

@@ -396,7 +396,8 @@ class Context:
         if find_job is None:
             return dataclasses.replace(settings, job_sign_ins=())
         found = settings.job_sign_ins
-        if not found and not Path("petsync.toml").exists():
+        has_own = settings.token is not None or settings.client_secret is not None
+        if not (found or has_own or Path("petsync.toml").exists()):
             found = find_job_sign_ins(settings.state)
         job = find_job(settings.state) if len(found) > 1 else ""
         own = tuple(each for each in found if each.job == job)
