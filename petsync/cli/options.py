@@ -56,7 +56,8 @@ __all__ = [
     "explain_round_names",
     "explain_sheet",
     "file_option",
-    "find_job_of",
+    "find_job_of_file",
+    "find_job_of_run",
     "find_pet_ids",
     "find_round",
     "find_round_of",
@@ -135,23 +136,43 @@ def _find_rounds_by_id(state: Path, name: str) -> list[Round]:
     ]
 
 
-def find_round_of(state: Path, *, run: str = "", waiting: Path | None = None) -> Round | None:
-    """Return the newest round that made the run, or whose plan waits or waited in the file; None if
-    there is none. `run` is the beginning of the run's id.
+def find_round_of(state: Path, run_id: str) -> Round | None:
+    """Return the newest round that made the run or finished it; None if there is none."""
+    from petsync.reconcile.state import History
+
+    rounds = reversed(History(state).rounds())
+    return next((each for each in rounds if run_id in each.runs), None)
+
+
+def find_job_of_file(state: Path, path: Path | str) -> str:
+    """Return the job whose plan waits, or waited, in the file, or whose sheet it is; "" if there is
+    none.
     """
     from petsync.reconcile.state import History
 
-    path = "" if waiting is None else os.path.realpath(waiting)
+    own = os.path.realpath(path)
     for round_ in reversed(History(state).rounds()):
-        is_of_run = bool(run) and any(each.startswith(run) for each in round_.runs)
-        if is_of_run or (path and round_.waiting and os.path.realpath(round_.waiting) == path):
-            return round_
-    return None
+        if own in [os.path.realpath(each) for each in (round_.waiting, round_.source) if each]:
+            return round_.job
+    return ""
 
 
-def find_job_of(state: Path, *, run: str = "", waiting: Path | None = None) -> str:
-    """Return the job of `find_round_of`, or ""."""
-    round_ = find_round_of(state, run=run, waiting=waiting)
+def find_job_of_run(state: Path, name: str) -> str:
+    """Return the job of the newest run whose id begins with `name` ("last": of all runs), or of the
+    run's sheet; "" if there is none.
+    """
+    from petsync.reconcile.state import History
+    from petsync.store.runs import History as Journal
+
+    runs = Journal(state).runs()
+    run = next((each for each in runs if each.run_id.startswith(name) or name == "last"), None)
+    if run is None:
+        return ""
+    round_ = find_round_of(state, run.run_id)
+    rounds = reversed(History(state).rounds())
+    side = run.store, run.source
+    of_sheet = (each for each in rounds if (each.store, each.source) == side)
+    round_ = round_ or next(of_sheet, None)
     return "" if round_ is None else round_.job
 
 

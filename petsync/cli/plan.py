@@ -41,7 +41,7 @@ from petsync.cli.options import (
     dask_option,
     explain_sheet,
     file_option,
-    find_job_of,
+    find_job_of_file,
     find_url_of,
     is_saved_plan,
     limit_option,
@@ -451,8 +451,9 @@ def plan_command(
     for path in outputs:
         check_output(path, sheet, given_form)
     text = "Comparing the sheet with the store"
-    find_url = partial(find_url_of, sheet)
-    with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
+    find_url, find_job = partial(find_url_of, sheet), partial(find_job_of_file, path=sheet)
+    connected = context.connect(find_url, find_job=find_job)
+    with connected as store, progress.show_lookups(context.err, text) as step:
         plan, read = plan_from_sheet(store, sheet, compare_options, step)
         plan = selection.of(plan)
     warn_of_coverage(context, plan.coverage)
@@ -618,8 +619,9 @@ def _explain(
     as_json: bool,
 ) -> int:
     text = "Comparing the sheet with the store"
-    find_url = partial(find_url_of, sheet)
-    with context.connect(find_url) as store, progress.show_lookups(context.err, text) as step:
+    find_url, find_job = partial(find_url_of, sheet), partial(find_job_of_file, path=sheet)
+    connected = context.connect(find_url, find_job=find_job)
+    with connected as store, progress.show_lookups(context.err, text) as step:
         explanations = explain_sheet(store, sheet, compare_options, given, step)
     if as_json:
         from petsync.report.json import explanations_json
@@ -751,7 +753,7 @@ def rehearse_command(
     with exiting_on_signal():
         import_module("petsync.rehearsal")
     try:
-        find_job = partial(find_job_of, waiting=source if isinstance(source, Path) else None)
+        find_job = partial(find_job_of_file, path=source)
         with context.connect(partial(find_url_of, source), find_job=find_job) as store:
             written = (output, keep, page)
             sheet_options_given = None if is_plan else compare_options

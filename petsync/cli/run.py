@@ -39,7 +39,8 @@ from petsync.cli.options import (
     dask_option,
     explain_round_names,
     file_option,
-    find_job_of,
+    find_job_of_file,
+    find_job_of_run,
     find_round_of,
     find_url_of,
     is_saved_plan,
@@ -115,7 +116,7 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     from petsync.reconcile.state import SheetWaiting
 
     inbound = sheets.load_edits(path)
-    find_job = partial(find_job_of, waiting=path)
+    find_job = partial(find_job_of_file, path=path)
     with context.connect(lambda: (inbound.store, str(path)), find_job=find_job) as store:
         sheet = _read_sheet(inbound, store)
         current = inbound.keep_valid(_read_pets(inbound, store).get)
@@ -314,7 +315,7 @@ def apply_command(
             )
         return apply_sheet_plan(context, plan_path, yes=yes, limit=limit or None)
     with interruptible_run(context):
-        find_job = partial(find_job_of, waiting=plan_path)
+        find_job = partial(find_job_of_file, path=source)
         with context.connect(partial(find_url_of, source), find_job=find_job) as store:
             if not plan_path and (code := _offer_to_finish(context, store, source, yes, pacing)):
                 return code
@@ -826,7 +827,7 @@ def resume_command(
     check_outputs(None, results, page)
     with interruptible_run(context):
         find_url = partial(_find_url_of_run, context, run_id)
-        with context.connect(find_url, find_job=partial(find_job_of, run=run_id)) as store:
+        with context.connect(find_url, find_job=partial(find_job_of_run, name=run_id)) as store:
             with explain_round_names(context.settings.state, run_id):
                 past, plan = store.aio.to_resume(run_id, startable=True)
                 run = past.run_id
@@ -963,7 +964,7 @@ def undo_command(
     check_outputs(None, None, page)
     with interruptible_run(context):
         find_url = partial(_find_url_of_run, context, run_id)
-        with context.connect(find_url, find_job=partial(find_job_of, run=run_id)) as store:
+        with context.connect(find_url, find_job=partial(find_job_of_run, name=run_id)) as store:
             state = context.settings.state
             with (
                 explain_round_names(state, run_id),
@@ -995,7 +996,7 @@ def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
 
     past = store.aio.history.find(plan.undoes)
     context.say(f"The run to undo: {past.run_id}, {run_line(past)}.")
-    round_ = find_round_of(store.aio.settings.state, run=past.run_id)
+    round_ = find_round_of(store.aio.settings.state, past.run_id)
     if round_ is not None:
         context.say(_NOTES_BY_MODE[round_.mode].format(job=round_.job), "bold")
 

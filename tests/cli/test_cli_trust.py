@@ -265,9 +265,9 @@ def test_commands_use_the_sign_in_of_a_job(
 def test_the_plan_of_a_job_is_released_with_its_sign_in(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`petsync apply` and `rehearse` of a waiting plan use the sign-in of the plan's job, in any
-    folder, if the file of the jobs is confirmed and has this state folder. A refusal does not use
-    the plan. The hint of the round names what to do.
+    """`petsync apply`, `rehearse` and `undo` of a waiting plan, and `plan` of the sheet, use the
+    sign-in of its job, in any folder, if the file of the jobs is confirmed and has this state
+    folder. A refusal does not use the plan. The hint of the round names what to do.
     """
     with Sandbox(pets=shop()) as box:
         jobs = "".join(
@@ -308,6 +308,9 @@ def test_the_plan_of_a_job_is_released_with_its_sign_in(
         assert (refused.code, "401" in refused.err) == (1, True)
         assert shell(*apply).code == 0
         assert {pet.name for pet in box.pets()} >= {"Max", "Ida"}
+        assert shell("plan", own / "cats.csv", *apply[3:]).code == 0
+        assert shell("undo", "--yes", *apply[3:]).code == 0
+        assert {pet.name for pet in box.pets()} >= {"Rex", "Mia"}
 
 
 def test_trust_names_the_file_in_its_advice(shell: Shell) -> None:
