@@ -114,7 +114,12 @@ _CLIENT = 'client_id = "nightly"\nclient_secret = "${SHOP}"'
     ("keys", "auth", "problem", "hint"),
     [
         ('token = "${SHOP}"', "", "401", "signs in with its `token` (SHOP): correct it."),
-        ('api_key = "${SHOP}"', "", "401", "signs in with its `api_key` (SHOP): correct it."),
+        (
+            'api_key = "${SHOP}"',
+            "",
+            "401",
+            "a token is needed too. Job pets signs in with its `api_key` (SHOP): correct it.",
+        ),
         (_CLIENT, "", "sign-in: the service does not recognise", "`client_secret` (SHOP): correct"),
         (
             _CLIENT,

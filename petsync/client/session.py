@@ -88,6 +88,7 @@ _REDIRECTS = 5
 _PET = 16_000_000
 _PHOTO = 64_000_000
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
+_ONLY_KEY = "An API key gives access only to single pets by their id: a token is needed too."
 _AGENT = f"petsync/{__version__}"
 MISSING_VERSION = "/v2"
 """The path of most pet stores, which users forget."""
@@ -380,7 +381,9 @@ class ServiceCall(Generic[T]):
             refusal = error_for(response, request, datetime.now(UTC), credentials.mask)
             if isinstance(refusal, NotFoundError):
                 refusal.cure = line.exchange.hint_at_version(request) or refusal.cure
-            if refusal.status == 401:
+            if refusal.status == 401 and _lacks_token(request, credentials):
+                refusal.cure = f"{_ONLY_KEY} {credentials.hint or refusal.cure}"
+            elif refusal.status == 401:
                 refusal.cure = credentials.refused_hint or refusal.cure
             raise refusal
         try:
@@ -418,6 +421,12 @@ class ServiceCall(Generic[T]):
             return math.inf
         spent = self._line.flow.now() - self._gate_seconds - self._started
         return self._line.policy.seconds - spent
+
+
+def _lacks_token(request: Request, credentials: Credentials) -> bool:
+    """Return true if there is only an API key, and the operation does not use it."""
+    is_used = request.operation in _KEY_OPERATIONS
+    return credentials.token is None and credentials.key is not None and not is_used
 
 
 def _requested_wait(error: ApiError) -> float:
