@@ -157,20 +157,23 @@ def check_command(
     }
     with as_usage_error(reading):
         read = _check_in_parts(sheet, options) if in_parts else ps.read_sheet(sheet, **options)
+    from petsync.report.views.sheet import refusal_of, sheet_view
+
+    is_refused = refusal_of(read) is not None
     if context.as_json or form == "json":
         from petsync.report.json import findings_json
 
         context.show(findings_json(read))
     else:
-        from petsync.report.views.sheet import sheet_view
-
         context.show_view(sheet_view(read, limit=5, with_rules=with_rules))
     if marked is not None:
         # An earlier copy may have been edited by hand.
         _annotate(context, read, find_free_path(marked))
     if form != "json":
-        _suggest_after_check(context, read, sheet, is_marked=marked is not None)
-    return SOME_FAILED if read.errors or (strict and read.problems) else 0
+        _suggest_after_check(
+            context, read, sheet, is_marked=marked is not None, is_refused=is_refused
+        )
+    return SOME_FAILED if read.errors or is_refused or (strict and read.problems) else 0
 
 
 def _check_in_parts(path: Path, options: dict[str, Any]) -> Sheet:
@@ -185,14 +188,32 @@ def _check_in_parts(path: Path, options: dict[str, Any]) -> Sheet:
 
 
 def _suggest_after_check(
-    context: Context, read: Sheet, path: Path | str, *, is_marked: bool
+    context: Context, read: Sheet, path: Path | str, *, is_marked: bool, is_refused: bool
 ) -> None:
-    """Suggest to mark the cells with errors or, if there are none or they are marked, to plan."""
-    if read.errors and not is_marked and read.tab:
+    """Suggest to map the headers that are similar to missing columns, to mark the cells with errors
+    or, if there are none or they are marked, to plan.
+    """
+    mapping = _find_mapping(read)
+    if mapping:
+        options = [word for pair in mapping for word in ("--column", pair)]
+        context.suggest("check", path, *options, repeat=READING, url=False)
+    elif read.errors and not is_marked and read.tab:
         copy = Path(path).with_name(f"{Path(path).stem}.marked.xlsx")
         context.suggest("check", path, "--annotate", copy, repeat=None, url=False)
+    elif is_refused:
+        context.suggest("check", path, repeat=READING, url=False)
     else:
         context.suggest("plan", path, repeat=READING, url=True)
+
+
+def _find_mapping(sheet: Sheet) -> list[str]:
+    """Return HEADER=COLUMN for each column that the sheet lacks and one unused header means."""
+    headers: dict[str, list[str]] = {}
+    for each in sheet.problems:
+        is_header = each.rule in ("header-near-miss", "header-renamed")
+        if is_header and each.meant and each.meant not in sheet.columns:
+            headers.setdefault(each.meant, []).append(each.value)
+    return [f"{each[0]}={column}" for column, each in headers.items() if len(each) == 1]
 
 
 def _annotate(context: Context, sheet: Sheet, path: Path) -> None:

@@ -97,12 +97,12 @@ __all__ = [
     "describe_strange_letters",
     "find_exchanged",
     "find_open_rows",
+    "find_refusal",
     "find_shifted",
     "find_twins",
     "find_unproved_ids",
     "find_unread_tabs",
     "has_ids",
-    "must_have_columns",
 ]
 
 
@@ -1923,11 +1923,7 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
     if two_way:
         return None
     if sheet.base_refused:
-        raise PlanError(
-            f"{sheet.source}: {sheet.base_refused}",
-            hint="Export again and move your edits there; or compare with the store alone "
-            "(--two-way, in Python two_way=True): every filled cell then overrides the store.",
-        )
+        raise _refuse_base(sheet)
     if sheet.base is not None and sheet.base.store != store:
         raise PlanError(
             f"{sheet.source} was exported from {sheet.base.store}, and this store is {store}",
@@ -1939,18 +1935,24 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
     return sheet.base
 
 
-def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
-    """Raise GuardError if an export has lost the header of a column, or all its ids although a row
-    has the name of an exported pet. Edits in the column would be ignored, and rows without their
-    ids would be new pets. If the plan `matches_rows` by other columns, it needs no ids.
+def find_refusal(sheet: Sheet, *, matches_rows: bool = False) -> PlanError | None:
+    """Return the error for an export of which no plan is made, whatever its rows are; None if a
+    plan is made.
+
+    It is a PlanError if the base cannot be trusted. It is a GuardError if the sheet has lost the
+    header of a column, or all its ids although a row has the name of an exported pet: edits in the
+    column would be ignored, and rows without their ids would be new pets. If the plan
+    `matches_rows` by other columns, it needs no ids.
     """
+    if sheet.base_refused:
+        return _refuse_base(sheet)
     renamed = [each for each in sheet.problems if each.rule == _RENAMED]
     if matches_rows:
         renamed = [each for each in renamed if each.meant not in (None, "id")]
     if renamed:
         is_id = any(each.meant in (None, "id") for each in renamed)
         why = "rows without their ids would become new pets" if is_id else "edits would be missed"
-        raise GuardError(
+        return GuardError(
             f"{sheet.source}: " + " ".join(f"{each.address}: {each.problem}" for each in renamed),
             hint=f"Nothing is planned: {why}. "
             + " ".join(dict.fromkeys(each.suggestion for each in renamed)),
@@ -1958,26 +1960,34 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
     base, frame = sheet.base, sheet.rows
     has_source_rows = base is not None and bool(base.source_rows)
     if has_source_rows and ORIGINAL_ROW not in sheet.others and slots_of(sheet):
-        raise GuardError(
+        return GuardError(
             f"{sheet.source} has lost the column {ORIGINAL_ROW!r}, which names the row from which "
             "each failed row was copied",
             hint="Nothing is planned: a later plan of the original sheet could add pets twice. Put "
             "the column back, or write the workbook again (`petsync runs RUN --failed FILE.xlsx`).",
         )
     if base is None or matches_rows or not len(base) or sheet.has_ids or "name" not in frame:
-        return
+        return None
     rows = select(frame, has_action(frame, "merge"))
     names = {normalize(name) for name in unique_texts(base.rows, "name")} - {""}
     like = [row for row, name in rows["name"].dropna().items() if normalize(name) in names]
-    if like:
-        raise GuardError(
-            f"{sheet.source} has no ids, but had the ids of {count(len(base), 'pet')} when it was "
-            "exported; "
-            f"{sheet.address(int(str(like[0])), 'name')} has the name of one of these pets",
-            hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
-            "back into their rows, or export again. If a row with the name of an exported pet is "
-            "to be a new pet, write `add-another` in its action cell.",
-        )
+    if not like:
+        return None
+    return GuardError(
+        f"{sheet.source} has no ids, but had the ids of {count(len(base), 'pet')} when it was "
+        f"exported; {sheet.address(int(str(like[0])), 'name')} has the name of one of these pets",
+        hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
+        "back into their rows, or export again. If a row with the name of an exported pet is "
+        "to be a new pet, write `add-another` in its action cell.",
+    )
+
+
+def _refuse_base(sheet: Sheet) -> PlanError:
+    return PlanError(
+        f"{sheet.source}: {sheet.base_refused}",
+        hint="Export again and move your edits there; or compare with the store alone "
+        "(--two-way, in Python two_way=True): every filled cell then overrides the store.",
+    )
 
 
 # The comparison of a snapshot with a sheet. A pure function: the same input gives the same plan.

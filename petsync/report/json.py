@@ -17,6 +17,7 @@ from petsync.plan.report import Report, RoundReport
 from petsync.plan.rounds import exit_code_of
 from petsync.report import words
 from petsync.report.round import commands, headline
+from petsync.report.views.sheet import refusal_of
 from petsync.report.words import results_by_cause
 from petsync.table.sheet import Sheet
 
@@ -87,18 +88,21 @@ def diff_json(found: Differences) -> bytes:
 
 
 def findings_json(sheet: Sheet) -> bytes:
-    """Return the findings as one JSON object: `source, tab, rows, blocked, errors, warnings`,
-    `findings`, each with the fields of `Finding`, and `rules`, each with those of `RuleResult`.
+    """Return the findings as one JSON object: `source, tab, rows, blocked, refused, errors,
+    warnings`, `findings`, each with the fields of `Finding`, and `rules`, each with those of
+    `RuleResult`.
 
     `rows` is the number of usable rows; `blocked` has the numbers of the rows that cannot be used;
-    `rules` are the user's own.
+    `refused` says why no plan of the sheet is made, "" if one is made; `rules` are the user's own.
     """
+    refusal = refusal_of(sheet)
     return _json_report(
         {
             "source": sheet.source,
             "tab": sheet.tab,
-            "rows": len(sheet) + sheet.agreeing,
+            "rows": 0 if refusal else len(sheet) + sheet.agreeing,
             "blocked": sheet.blocked,
+            "refused": refusal.problem if refusal else "",
             "errors": sheet.errors,
             "warnings": len(sheet.problems) - sheet.errors,
             "findings": sheet.problems,

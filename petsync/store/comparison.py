@@ -21,7 +21,7 @@ from petsync.errors import PlanError, SettingsError
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
-from petsync.plan.compare import Decided, compare, find_unproved_ids, must_have_columns
+from petsync.plan.compare import Decided, compare, find_refusal, find_unproved_ids
 from petsync.plan.decide import FoundPets, SheetComparison
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.fields import UnreadVocabulary, Vocabulary
@@ -367,7 +367,9 @@ class SheetComparer:
             )
         compared = await self._continue_base(compared)
         if not options.two_way:
-            must_have_columns(compared.sheet, matches_rows=bool(options.match_on))
+            refusal = find_refusal(compared.sheet, matches_rows=bool(options.match_on))
+            if refusal is not None:
+                raise refusal
         profile = self.api.session.profile
         decided = compare(compared, options=options, guard=guard, profile=profile, created=created)
         if compared.snapshot.coverage.is_narrow and (

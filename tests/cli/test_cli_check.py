@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
-from commands import Shell
+import pytest
+from commands import Shell, to
 
 from petsync import sample_data
+from petsync.sandbox import Sandbox
 
 CLEAN = "id,name,status\n1,Rex,available\n,Mia,sold\n"
 WARNED = "id,name,status\n1.0,Rex,available\n"
@@ -61,6 +65,56 @@ def test_foreign_headers_get_an_option_line_that_works(shell: Shell) -> None:
     (line,) = [line for line in done.err.splitlines() if line.startswith("--column")]
     assert line.endswith("--column Zustand=status --column Bilder=photo_urls")
     assert shell("check", sheet, *shlex.split(line)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason", "code", "next_step"),
+    [
+        (
+            lambda text: text.replace("status,category", "Zustand,Tierart"),
+            "Write status as the header again, or map it (--column Zustand=status)",
+            4,
+            "check a.csv --column Zustand=status --column Tierart=category",
+        ),
+        (
+            lambda text: re.sub(r"^[0-9]+", "", text, flags=re.MULTILINE),
+            "a.csv has no ids, but had the ids of 6 pets",
+            4,
+            "check a.csv",
+        ),
+        (None, "a.csv: the records of its export cannot be used", 1, "check a.csv"),
+    ],
+    ids=["renamed headers", "no ids", "damaged base"],
+)
+def test_a_sheet_that_a_plan_refuses_has_no_row_that_can_be_used(
+    shell: Shell,
+    box: Sandbox,
+    edit: Callable[[str], str] | None,
+    reason: str,
+    code: int,
+    next_step: str,
+) -> None:
+    """`check` says of a whole sheet what `plan` says: no row of it can be used. It proposes the
+    headers that fit, as one command, and both then accept the sheet.
+    """
+    assert shell("export", "a.csv", *to(box)).code == 0
+    path = Path("a.csv") if edit else Path("a.csv.petsync-base")
+    text = path.read_text("utf-8")
+    path.write_text(edit(text) if edit else text[: len(text) // 2], "utf-8")
+    done, plan = shell("check", "a.csv"), shell("plan", "a.csv", *to(box))
+    assert (done.code, plan.code) == (3, code)
+    for text in (done.out, plan.err):
+        assert reason in " ".join(text.split())
+    assert "no plan of this sheet is made, so none of its 6 rows can be used" in " ".join(
+        done.out.split()
+    )
+    assert done.err == f"Next: petsync {next_step}\n"
+    found = shell("check", "a.csv", "--json").json
+    assert (found["rows"], found["refused"][:5]) == (0, "a.csv")
+    words = next_step.split()
+    if "--column" in words:
+        assert shell(*words).code == 0
+        assert shell("plan", *words[1:], *to(box)).code == 0
 
 
 RULES = """

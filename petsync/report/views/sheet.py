@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from petsync._display import quote
+from petsync.errors import PlanError
 from petsync.plan.change import Snapshot
 from petsync.report.document import (
     Block,
@@ -37,7 +38,14 @@ from petsync.table.columns import COLUMNS
 from petsync.table.rules import RuleResult
 from petsync.table.sheet import Finding, Findings, Sheet
 
-__all__ = ["findings_view", "sheet_facts", "sheet_summary", "sheet_view", "snapshot_view"]
+__all__ = [
+    "findings_view",
+    "refusal_of",
+    "sheet_facts",
+    "sheet_summary",
+    "sheet_view",
+    "snapshot_view",
+]
 
 
 _STATUSES = 12
@@ -98,8 +106,9 @@ def _sheet_blocks(sheet: Sheet, limit: int | None) -> Iterator[Block]:
     yield Summary(sheet_summary(sheet))
     if not sheet.is_table and (ways := list(_ways_to_correct(sheet.problems))):
         yield Note(f"Equal cells can be corrected together: {'; '.join(ways)}.")
-    if sheet.problems:
-        yield Note(_next_step(sheet.problems))
+    refusal = refusal_of(sheet)
+    if sheet.problems or refusal is not None:
+        yield Note(_next_step(sheet.problems, refusal))
 
 
 def _groups(findings: Iterable[Finding], limit: int | None) -> Iterator[Details]:
@@ -193,19 +202,39 @@ def _format_tabs(tabs: Sequence[str]) -> str:
 
 def sheet_summary(sheet: Sheet) -> str:
     """Return one sentence with the numbers of usable rows and of findings."""
-    usable = count(len(sheet) + sheet.agreeing, "row")
+    total = len(sheet) + sheet.agreeing
+    usable = count(total, "row")
+    warnings = len(sheet.problems) - sheet.errors
+    findings = f"{count(sheet.errors, 'error')}, {count(warnings, 'warning')}"
+    if refusal_of(sheet) is not None:
+        rows = count(total + len(sheet.blocked), "row")
+        return (
+            f"Checked: no plan of this sheet is made, so none of its {rows} can be used; "
+            f"{findings}."
+        )
     if not sheet.problems:
         return f"Checked: {usable}, no findings."
-    warnings = len(sheet.problems) - sheet.errors
-    return (
-        f"Checked: {usable} can be used, {format_need_fixing(len(sheet.blocked))}; "
-        f"{count(sheet.errors, 'error')}, {count(warnings, 'warning')}."
-    )
+    need_fixing = format_need_fixing(len(sheet.blocked))
+    return f"Checked: {usable} can be used, {need_fixing}; {findings}."
 
 
-def _next_step(findings: Sequence[Finding]) -> str:
+def refusal_of(sheet: Sheet) -> PlanError | None:
+    """Return the error for which no plan of the sheet is made, None if there is none."""
+    if sheet.base is None and not sheet.base_refused:
+        return None
+    # Most sheets are no exports, and need no comparison.
+    from petsync.plan.compare import find_refusal
+
+    return find_refusal(sheet)
+
+
+def _next_step(findings: Sequence[Finding], refusal: PlanError | None) -> str:
     """Return the next step for these findings, and the page that explains each code."""
-    where = "docs/findings.md explains each code."
+    where = "docs/findings.md explains each code." if findings else ""
+    if any(finding.rule == "header-renamed" for finding in findings):
+        return f"Restore the headers or map them, and check again. {where}"
+    if refusal is not None:
+        return f"{refusal.problem}. {refusal.cure} {where}".rstrip()
     if any(finding.severity == "error" for finding in findings):
         return f"A plan changes nothing for these rows: fix the cells, and check again. {where}"
     return f"Every row can be used: warnings show how cells were read. {where}"
