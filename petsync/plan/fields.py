@@ -32,11 +32,13 @@ __all__ = [
     "changed_columns",
     "content",
     "differing_columns",
+    "drop_clear_ids",
     "equal",
     "find_filled_columns",
     "find_row_columns",
     "fold_status",
     "has_value",
+    "ids_by_name",
     "is_another",
     "is_as_expected",
     "key",
@@ -452,6 +454,28 @@ def tag_key(tag: Tag) -> tuple[int | None, str]:
 def tag_names(tags: Iterable[Tag]) -> frozenset[str]:
     """Return the names of the tags in their form for comparisons, without empty ones."""
     return frozenset(normalize(tag.name) for tag in tags) - {""}
+
+
+def ids_by_name(tags: Iterable[tuple[str | None, int | None]]) -> dict[str, set[int]]:
+    """Return the ids that tags of each name have, by the name in its form for comparisons."""
+    ids = defaultdict[str, set[int]](set)
+    for name, number in tags:
+        ids[normalize(name)].update([number] if number else ())
+    return ids
+
+
+def drop_clear_ids(pet: Pet, shared_names: Container[str]) -> Pet:
+    """Return the pet without the ids of the tags that their names identify: the name is not empty,
+    not in `shared_names`, and no other tag of the pet has it.
+    """
+    uses = Counter(name for _, name in set(map(tag_key, pet.tags)))
+    tags = (
+        Tag(None, tag.name)
+        if (name := normalize(tag.name)) and name not in shared_names and uses[name] == 1
+        else tag
+        for tag in pet.tags
+    )
+    return msgspec.structs.replace(pet, tags=tuple(tags)) if pet.tags else pet
 
 
 def matches(expected: Tag, found: Tag) -> bool:

@@ -22,6 +22,7 @@ from petsync.plan.fields import (
     cell,
     find_filled_columns,
     fold_status,
+    ids_by_name,
     is_as_expected,
     known_id,
     normalize,
@@ -46,7 +47,7 @@ from petsync.table.frame import (
     pets_from_frame,
     plain_values,
 )
-from petsync.table.lists import have_items
+from petsync.table.lists import count_items, have_items
 from petsync.table.sheet import Sheet
 
 __all__ = ["build_inbound", "mask_in_scope", "why_kept"]
@@ -213,9 +214,21 @@ def build_inbound(
                 if unit in options.unwritten_units and unit != "name"
                 for column in COLUMNS_OF[unit]
             ),
+            shared_tags=_find_shared_tags([*(each.pet for each in edits), *added], snapshot),
             removed=tuple(removed),
             notes=(*stay, *notes),
         ).with_verdict(guard)
+
+
+def _find_shared_tags(pets: Iterable[Pet], snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the names of the pets' tags that the store has with several ids, in order."""
+    names = {normalize(tag.name) for pet in pets for tag in pet.tags} - {""}
+    if not names:
+        return ()
+    known = ((tag.name, tag.id) for tag in count_items(snapshot.rows["tags"].array))
+    return tuple(
+        sorted(name for name, ids in ids_by_name(known).items() if name in names and len(ids) > 1)
+    )
 
 
 class _IntakeInput:

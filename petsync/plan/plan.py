@@ -33,6 +33,7 @@ from petsync.plan.fields import (
     cell,
     changed_columns,
     differing_columns,
+    drop_clear_ids,
     find_filled_columns,
     find_row_columns,
     with_fields,
@@ -115,7 +116,7 @@ def _quote(text: str, alike: int) -> str:
 # Inbound: the changes from the store that a sheet needs, as a value to judge and save.
 
 
-INTAKE_FORMAT = 2
+INTAKE_FORMAT = 3
 _FEW = 10
 """The number of changed rows that a share always allows, as in `Guard` for the store."""
 
@@ -204,6 +205,10 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """The pets to add as rows."""
     blank: tuple[Column, ...] = ()
     """The columns that stay blank in added rows, because the store's values are not written."""
+    shared_tags: tuple[str, ...] = ()
+    """The names of tags, in their form for comparisons, that the store has with several ids: these
+    tags are written with their ids.
+    """
     removed: tuple[Removal, ...] = ()
     """The rows to remove."""
     notes: tuple[Difference, ...] = ()
@@ -314,15 +319,20 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
             )
         return saved.sheet_plan
 
+    def as_written(self, pet: Pet) -> Pet:
+        """Return the pet as its cells have it: a tag that its name identifies is without its id."""
+        return drop_clear_ids(pet, self.shared_tags)
+
     def _changes(self) -> Iterator[SheetChange]:
         for edit in self.edits:
+            pet = self.as_written(edit.pet)
             yield SheetChange(
                 kind="update",
                 pet_id=edit.pet.id,
                 name=edit.pet.name or "",
                 row=edit.row,
                 address=edit.source,
-                values={c: (edit.before.get(c, ""), cell(edit.pet, c)) for c in edit.fields},
+                values={c: (edit.before.get(c, ""), cell(pet, c)) for c in edit.fields},
             )
         edited = {edit.row for edit in self.edits}
         for known in self.identified:
@@ -334,7 +344,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                     address=known.source,
                     values={"id": ("", str(known.pet_id))},
                 )
-        for pet in self.added:
+        for pet in map(self.as_written, self.added):
             columns = [c for c in find_filled_columns(pet) if c in self.places]
             values = {c: ("", cell(pet, c)) for c in columns if c not in self.blank}
             yield SheetChange(kind="add", pet_id=pet.id, name=pet.name or "", values=values)

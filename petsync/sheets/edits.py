@@ -6,16 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import msgspec
-
-from petsync.models import Pet, Tag
-from petsync.plan.fields import tag_names
+from petsync.models import Pet
 from petsync.plan.plan import Inbound
 from petsync.sheets.headers import ACTION
 from petsync.sheets.xlsx.contents import OUT, cell_texts
 from petsync.table.columns import CLEAR
 from petsync.table.frame import frame_from_pets
-from petsync.table.lists import count_items
 from petsync.table.sheet import Sheet
 
 __all__ = ["Obstacle", "SheetEdits", "cells_of", "edits_of"]
@@ -86,17 +82,16 @@ def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
     """Return the edits that write the changes in `inbound` into the sheet.
 
     New rows and rows whose pet is now known get the pet's id; the action `add` or `add-another` of
-    such a row becomes `merge`. No column other than `id` is added to a sheet. A pet's tags are
-    written without ids, unless two of their names are equal, one is empty, or the sheet has a tag
-    with an id.
+    such a row becomes `merge`. No column other than `id` is added to a sheet. A tag is written as
+    in an export: by its name, with its id only if the name is empty, or if the pet or the store has
+    other tags with it.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [
         "id",
         *(name for name in OUT if name in sheet.columns and name not in ("id", ACTION)),
     ]
-    prepare = _as_it_is if _has_tag_ids(sheet) else _without_tag_ids
-    pets = [prepare(each.pet) for each in inbound.edits]
+    pets = [inbound.as_written(each.pet) for each in inbound.edits]
     edited = _pet_texts(pets, columns, separator)
     cells: dict[int, Texts] = {
         each.row: {name: texts[name] for name in each.fields if name in sheet.columns}
@@ -108,26 +103,9 @@ def edits_of(inbound: Inbound, sheet: Sheet) -> SheetEdits:
         cells[each.row] = {**cells.get(each.row, {}), **id_texts}
     added = [
         {name: text for name, text in texts.items() if text and name not in inbound.blank}
-        for texts in _pet_texts(list(map(prepare, inbound.added)), columns, separator)
+        for texts in _pet_texts(list(map(inbound.as_written, inbound.added)), columns, separator)
     ]
     return SheetEdits(cells, added, tuple(each.row for each in inbound.removed))
-
-
-def _has_tag_ids(sheet: Sheet) -> bool:
-    if "tags" not in sheet.rows:
-        return False
-    return any(tag.id is not None for tag in count_items(sheet.rows["tags"].array))
-
-
-def _without_tag_ids(pet: Pet) -> Pet:
-    """Return the pet with tags without ids; unchanged if two names are equal or one is empty."""
-    if len(tag_names(pet.tags)) < len(pet.tags):
-        return pet
-    return msgspec.structs.replace(pet, tags=tuple(Tag(None, tag.name) for tag in pet.tags))
-
-
-def _as_it_is(pet: Pet) -> Pet:
-    return pet
 
 
 def _pet_texts(

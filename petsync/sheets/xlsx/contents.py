@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from petsync.errors import SheetError
 from petsync.models import Tag, as_tag
-from petsync.plan.fields import normalize
+from petsync.plan.fields import ids_by_name, normalize
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.findings import escaped_list
 from petsync.table.arrow import TAG_IDS, frame_from_table
@@ -105,15 +105,13 @@ def drop_clear_ids(table: pa.Table) -> pa.Table:
     tags = Items(*(table[name].combine_chunks() for name in ("tags", TAG_IDS)))
     codes, pairs = encode_pairs(flatten(tags.names), flatten(tags.ids))
     forms = [normalize(name) for name, _ in pairs]
-    numbers = defaultdict[str, set[int | None]](set)
-    for form, (_, number) in zip(forms, pairs, strict=True):
-        numbers[form].add(number)
-    is_named = [bool(form) and len(numbers[form] - {None, 0}) < 2 for form in forms]
+    numbers = ids_by_name(pairs)
+    is_named = [bool(form) and len(numbers[form]) < 2 for form in forms]
     is_clear = np.array(is_named, dtype=bool)[codes]
     # Several pairs of a name, of which one at most has an id, may be in one pet.
-    is_shared = [
-        named and len(numbers[form]) > 1 for form, named in zip(forms, is_named, strict=True)
-    ]
+    distinct = {(form, number) for form, (_, number) in zip(forms, pairs, strict=True)}
+    uses = Counter(form for form, _ in distinct)
+    is_shared = [named and uses[form] > 1 for form, named in zip(forms, is_named, strict=True)]
     if any(is_shared):
         owners = np.repeat(np.arange(len(tags)), np.diff(tags.bounds()))
         form_codes = pd.factorize(np.array(forms, dtype=object))[0][codes]
