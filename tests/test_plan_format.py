@@ -55,6 +55,7 @@ def full_plan() -> Plan:
             )
         },
         warnings=("line 1, column 3: a header",),
+        moved_ids=(2, 3),
         source_rows={3: SourceRow(source="pets.xlsx", row=7, row_pet=FULL, may_be=(7, ("r", 3)))},
         namesakes=(7, 9),
         older=(5,),

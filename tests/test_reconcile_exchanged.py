@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from msgspec.structs import replace as other
 from scenarios import PETS, CsvScenario, changed, kinds
-from shop import base_of, plan_of, sheet_saying
+from shop import base_of, plan_of, sheet_of, sheet_saying
 
 import petsync as ps
 from petsync.plan.compare import find_exchanged, find_twins
 from petsync.plan.guard import Guard
+from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -225,7 +226,7 @@ def test_moved_ids_refuse_the_changes_between_pets_of_one_name() -> None:
     assert [each.pet_id for each in plan.changes] == [4]
     assert {each.rule for each in plan.conflicts} == {"misplaced-id"}
     assert [each.limit for each in plan.verdict.refusals] == ["shifted"]
-    assert "the column id was sorted or shifted" in str(plan.verdict.refusals[0])
+    assert "the ids of 4 rows (" in str(plan.verdict.refusals[0])
     few = plan_of(pets, sheet_saying(rows[2], base=base_of(pets)), guard=Guard())
     assert (len(few.changes), few.verdict.refusals) == (1, ())
 
@@ -245,6 +246,45 @@ def test_moved_ids_are_refused_without_a_base(ids: Sequence[int]) -> None:
     common = [ps.Pet(id=pet.id + 40, name=pet.name, status="sold") for pet in pets]
     for some, known in ((rows + edited, pets), (rows, pets + common), (rows[:2], pets)):
         assert not plan_of(known, sheet_saying(*some), guard=Guard()).verdict.refusals
+
+
+@pytest.mark.parametrize("turn", [lambda ids: ids[::-1], lambda ids: [*ids[1:], ids[0]]])
+def test_exchanged_ids_of_an_export_are_named(turn: Callable[[list[int]], list[int]]) -> None:
+    """The guard names exchanged ids, with their number and place, and not the columns that agree
+    with each other. It also names a column of other rows that was shifted.
+    """
+    pets = [
+        ps.Pet(
+            id=n,
+            name=f"Pet {n}",
+            status=("sold", "pending", "available")[n * n % 3],
+            tags=(ps.Tag(None, f"tag {n % 7}"),),
+            photo_urls=(f"https://pets.example/{n}.jpg",),
+        )
+        for n in range(1, 61)
+    ]
+    ids = [each.id or 0 for each in pets]
+    turned = [*ids[:10], *turn(ids[10:20]), *ids[20:]]
+    rows = [other(pet, id=number) for pet, number in zip(pets, turned, strict=True)]
+    plan = plan_of(pets, sheet_of(rows, base=base_of(pets)), guard=Guard())
+    assert (plan.shifted, plan.moved_ids) == (("id",), tuple(range(12, 22)))
+    (refusal,) = plan.verdict.refusals
+    assert "the ids of 10 rows (" in refusal.problem
+    assert plan.address(plan.changes[0], "id") in refusal.problem
+    assert any("ids had been moved without their rows" in note for note in plan.notes)
+    assert not any("was sorted or shifted" in note for note in plan.notes)
+    assert Plan.from_json(plan.to_json()) == plan
+    part = plan.select(ids=[turned[10]])
+    assert "the ids of 10 rows" in part.verdict.refusals[0].problem
+    photos = [each.photo_urls for each in rows[30:45]]
+    shifted = [*rows[:30], *map(_with_photos, rows[30:45], [photos[-1], *photos[:-1]]), *rows[45:]]
+    both = plan_of(pets, sheet_of(shifted, base=base_of(pets)), guard=Guard())
+    assert both.shifted == ("id", "photo_urls")
+    assert "the column photo_urls was" in str(both.verdict.refusals)
+
+
+def _with_photos(pet: ps.Pet, photos: tuple[str, ...]) -> ps.Pet:
+    return other(pet, photo_urls=photos)
 
 
 def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> None:

@@ -1691,8 +1691,10 @@ def _with_moved_ids(
     `moved` away from their ids.
     """
     others = {each.row for each in changes if each.row is not None} - moved
-    if len(moved) < max(_MIN_SHIFTED, len(others)):
-        return shifted
+    return shifted if len(moved) < max(_MIN_SHIFTED, len(others)) else _with_ids(shifted)
+
+
+def _with_ids(shifted: ShiftedColumns) -> ShiftedColumns:
     result = ShiftedColumns(("id", *shifted))
     result.note = shifted.note
     return result
@@ -2112,9 +2114,20 @@ def _build_plan(
     edited = _find_edited_columns(decided, conflicts)
     edited |= {row: edited[row] | {"name"} for row in edited.keys() & renamed_rows}
     renamed_now = [row for row, columns in edited.items() if "name" in columns]
-    exchanges = () if moved else find_exchanged(sheet, before, renamed_now)
-    rows = _find_moved_rows(sheet, conflicts, exchanges, before)
-    moved = _with_moved_ids(moved, rows, decided)
+    exchanges = find_exchanged(sheet, before, renamed_now)
+    moved_ids = _find_moved_rows(sheet, conflicts, exchanges, before)
+    rest = moved
+    if {*moved} - {"name"} and exchanges:
+        # Exchanged ids look like several columns that were moved in the same way.
+        others = [each for each in decided if each.row not in moved_ids]
+        rest = find_shifted(others, sheet, base, decisions.unedited)
+    if len(rest) < len(moved):
+        moved = _with_ids(rest)
+    else:
+        if moved:
+            exchanges = ()
+            moved_ids = _find_moved_rows(sheet, conflicts, (), before)
+        moved = _with_moved_ids(moved, moved_ids, decided)
     watched = pets_of(guard.sentinels, snapshot.rows)
     plan = Plan(
         created=created,
@@ -2155,7 +2168,8 @@ def _build_plan(
             *decisions.notes(),
             *missing_pets.notes,
             *describe_namesakes(decided),
-            *([moved.note] if moved.note else describe_exchanged(exchanges, sheet)),
+            *([moved.note] if moved.note else ()),
+            *describe_exchanged(exchanges, sheet),
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),
             *describe_lost_accents(decided),
             *notes_of(conflicts),
@@ -2173,6 +2187,11 @@ def _build_plan(
         verdict=Verdict(tuple(refuse_changed_sentinels(watched, base))),
         corrections=sheet.corrections,
         shifted=tuple(moved),
+        moved_ids=(
+            tuple(sorted(moved_ids.union(each.row for each in exchanges)))
+            if "id" in moved
+            else msgspec.UNSET
+        ),
         warnings=(*_iter_header_warnings(sheet),) or msgspec.UNSET,
         source_rows=_select_source_rows(sheet, decided, decisions.remarks.recognised),
         namesakes=(*_find_namesakes(decided, compared),) or msgspec.UNSET,

@@ -228,6 +228,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         deletes: int,
         namesakes: int = 0,
         shifted: Collection[str] = (),
+        moved_ids: str = "",
         sentinels: Iterable[Refusal] = (),
         is_least: bool = False,
     ) -> Verdict:
@@ -236,7 +237,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         `pets` is the number of pets in the store; with `is_least`, their minimum number. `rows` is
         the number of the sheet's rows or, if pets are deleted, of its rows without errors.
         `namesakes` is the number of adds with the name of a pet that is in no row. The `shifted`
-        columns were moved without their rows. `sentinels` are the refusals because of sentinels.
+        columns were moved without their rows; if `id` is one of them, `moved_ids` are the number
+        and the addresses of these ids. `sentinels` are the refusals because of sentinels.
         """
         total = _Total(pets, is_least)
         sentences = [
@@ -245,7 +247,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
             self._over("update", updates, total, self.max_update, _SMALL_UPDATES),
             self._over("delete", deletes, total, self.max_delete, 1),
             self._refuse_everything(total, deletes),
-            self._refuse_shifted(shifted),
+            self._refuse_shifted(shifted, moved_ids),
         ]
         return Verdict(refusals=(*(refusal for refusal in sentences if refusal), *sentinels))
 
@@ -276,15 +278,18 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         )
         return Refusal("add", problem, f"--max-add {adds}")
 
-    def _refuse_shifted(self, columns: Collection[str]) -> Refusal | None:
-        if not columns or self.allow_shifted:
+    def _refuse_shifted(self, shifted: Collection[str], moved_ids: str) -> Refusal | None:
+        if not shifted or self.allow_shifted:
             return None
-        those = (
-            f"column {''.join(columns)}" if len(columns) == 1 else f"columns {', '.join(columns)}"
-        )
-        was = "was" if len(columns) == 1 else "were"
-        problem = f"the {those} {was} sorted or shifted without the rows"
-        return Refusal("shifted", problem, "--allow-shifted")
+        problems = []
+        if "id" in shifted:
+            problems.append(f"the ids of {moved_ids} were exchanged or moved without the rows")
+        columns = [column for column in shifted if column != "id"]
+        if columns:
+            those = "column {} was" if len(columns) == 1 else "columns {} were"
+            names = ", ".join(columns)
+            problems.append(f"the {those.format(names)} sorted or shifted without the rows")
+        return Refusal("shifted", "; ".join(problems), "--allow-shifted")
 
     def _over(
         self, kind: _Kind, number: int, total: _Total, limit: Limit | None, least: int

@@ -1137,6 +1137,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The cells that were read with a user's correction instead of the file's value."""
     shifted: tuple[Column, ...] = ()
     """The columns that seem to be sorted or shifted without the other columns."""
+    moved_ids: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The numbers of the rows whose ids seem to be exchanged or moved, if `id` is in `shifted`;
+    otherwise unset.
+    """
     warnings: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Those of the notes that warn of columns whose misspelt header keeps them from being used;
     unset if there are none.
@@ -1256,6 +1260,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan with the guard's verdict on its current contents."""
         tally = Tally.of(self.changes)
         kinds = tally.kinds
+        moved_ids = [self._cell(row, "id") for row in self.moved_ids or ()]
         watched = [
             *refuse_sentinels(self.guard.sentinels, self.sentinels, self.changes),
             *(each for each in self.verdict.refusals if each.of_store),
@@ -1273,6 +1278,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 for column in self.shifted
                 if (any(kinds.values()) if column == "id" else tally.fields[column])
             ],
+            moved_ids=f"{count(len(moved_ids), 'row')} ({first_items(moved_ids)})",
             is_least=self.coverage.is_narrow,
             sentinels=dict.fromkeys(watched),
         )
