@@ -19,7 +19,7 @@ TEXT = """\
 ~ Pet 17, Bella (Pets!B18): it will be changed.
   The row differs from the store. [updated]
 
-               exported   sheet  store  then
+               before     sheet  store  then
   name         Bella      Bela   Bella  Bela
                The sheet changed it, the store did not. [edited]
   status       available  -      sold   sold
@@ -160,19 +160,19 @@ def test_the_items_of_a_list_stand_on_lines_of_their_own() -> None:
     )
     lines = explanations_text([result]).splitlines()
     assert lines[3:6] == [
-        "               exported  sheet  store   then",
-        "  tags         1:shy     1:shy  1:shy   1:shy",
-        "               2:calm           2:calm",
+        "               before  sheet  store   then",
+        "  tags         1:shy   1:shy  1:shy   1:shy",
+        "               2:calm         2:calm",
     ]
-    at = lines.index(f"  photo_urls   exported  {one}")
+    at = lines.index(f"  photo_urls   before  {one}")
     assert lines[at + 1 : at + 5] == [
-        f"                         {two}",
-        f"               sheet     {two}",
-        f"                         {one}",
-        "               store     -",
+        f"                       {two}",
+        f"               sheet   {two}",
+        f"                       {one}",
+        "               store   -",
     ]
     whole = "".join(line.strip() for line in lines[at + 5 : -1])
-    assert whole == f"then      {far}1.jpg{far}2.jpg"
+    assert whole == f"then    {far}1.jpg{far}2.jpg"
 
 
 def test_an_agreed_list_is_whole() -> None:
@@ -234,7 +234,7 @@ def test_an_explanation_as_html() -> None:
     """
     html = BELLA._repr_html_()
     assert "Pet 17, Bella (Pets!B18): it will be changed." in html
-    for title in ("Field", "Exported", "Sheet", "Store", "Then", "Why"):
+    for title in ("Field", "Before", "Sheet", "Store", "Then", "Why"):
         assert f">{title}</th>" in html
     assert "<strong><bdi>Bela</bdi></strong>" in html
     assert "<strong><bdi>sold" not in html

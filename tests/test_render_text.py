@@ -360,9 +360,9 @@ def test_clashes_stand_side_by_side() -> None:
         "1 conflict: the store's value stays\n"
         '  To send the sheet\'s: --on-conflict sheet, in Python on_conflict="sheet".\n'
         f"  ! 17{'Pets!B18':>74}\n"
-        "                   exported  sheet    store (stays)\n"
-        "      name         Bella     Bela     Bellina\n"
-        "      status       sold      pending  (empty)"
+        "                   before  sheet    store (stays)\n"
+        "      name         Bella   Bela     Bellina\n"
+        "      status       sold    pending  (empty)"
     ) in text
     assert "      In conflict, and not sent: name, status.\n" in text
 
@@ -371,7 +371,7 @@ def test_clashes_that_the_sheet_wins() -> None:
     """With --on-conflict sheet both the conflict and the update show that the values are sent."""
     text = plan_text(plan_with(UPDATE, conflicts=(replace(CLASHING, winner="sheet"),)))
     assert "1 conflict: the sheet's value is sent\n" in text
-    assert "exported  sheet (sent)  store\n" in text
+    assert "before  sheet (sent)  store\n" in text
     assert "      In conflict, and sent: name, status.\n" in text
     assert "1 conflict that the sheet wins" in text.splitlines()[0]
 
@@ -384,7 +384,7 @@ def test_a_long_clash_stands_on_lines_of_its_own() -> None:
     photos += "\nhttps://images.petshop.example/a-long-way/and-more/3.jpg"
     long = replace(CLASHING, clashes=(clash("photo_urls", photos, photos[:-40], ""),))
     text = plan_text(plan_with(conflicts=(long,)))
-    assert "      photo_urls   exported       https://images.petshop.example/17/1.jpg\n" in text
+    assert "      photo_urls   before         https://images.petshop.example/17/1.jpg\n" in text
     assert "\n                                  https://images.petshop.example/17/2.jpg\n" in text
     assert "\n                   store (stays)  (empty)" in text
 

@@ -22,6 +22,7 @@ from shop import base_of, plan_of, snapshot_of
 
 from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag
+from petsync.plan.compare import blocked_row
 from petsync.sheets import as_edited, read_sheet, sheet_from_frame, write_sheet
 from petsync.sheets.validate.columns import read_id
 from petsync.sheets.validate.rules import KINDS, RULES
@@ -526,6 +527,7 @@ def test_rule_merged_cells(tmp_path: Path) -> None:
     assert list_findings(sheet) == [("Pets!B3", "merged-cells")]
     assert "(B2:B3); only B2 has a value" in sheet.problems[0].problem
     assert "Undo the merge" in sheet.problems[0].suggestion
+    assert blocked_row(sheet, 3, sheet.problems, {}).problem.startswith("The cell is part of")
     assert sheet.blocked_ids == {2}
     assert sheet.frame["id"].tolist() == [1, 3]
 
@@ -675,6 +677,32 @@ def test_rule_header_elsewhere(tmp_path: Path, header: list[str]) -> None:
     assert "'More pets'" in sheet.problems[0].problem
     assert "--sheet 'More pets', in Python tab='More pets'." in sheet.problems[0].suggestion
     assert not read_sheet(path, tab="Pets").problems
+
+
+def test_a_copied_worksheet_is_reported_if_it_differs(tmp_path: Path) -> None:
+    """A warning names the worksheet that is read, and the first cell in which a copy of it differs.
+    A copy without a difference is no finding.
+    """
+    rows = [["id", "name", "note"], *([n, f"Pet {n}", "x"] for n in range(1, 9))]
+    book = workbook_of(rows)
+    copied = book.copy_worksheet(book.worksheets[0])
+    copied.title = "Pets (2)"
+    path = tmp_path / "pets.xlsx"
+    book.save(path)
+    assert not read_sheet(path).problems
+    copied["B5"], copied["A10"] = "Rex", "9"
+    book.save(path)
+    sheet = read_sheet(path)
+    assert list_findings(sheet) == [("Pets!A1", "header-elsewhere")]
+    (finding,) = sheet.problems
+    assert finding.problem == (
+        "Only the worksheet 'Pets' is read. 'Pets (2)', a copy of it that differs from "
+        "'Pets (2)'!B5 on, is not read: edits in it have no effect."
+    )
+    copied["B5"] = "Pet 4"
+    book.save(path)
+    assert "differs from 'Pets (2)'!A10 on" in read_sheet(path).problems[0].problem
+    assert read_sheet(path, tab="Pets (2)").frame["id"].tolist() == [*range(1, 10)]
 
 
 def test_options_in_suggestions_are_quoted(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from petsync._display import quote
+from petsync._display import count, quote
 from petsync._files import is_file, is_in_parts
 from petsync._options import iter_keywords
 from petsync.cli import context as progress
@@ -846,7 +846,7 @@ def resume_command(
             if is_complete:
                 context.say(f"Run {run} on {store.url} is complete: nothing is left to send.")
             else:
-                context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
+                context.say(f"Resuming run {run} on {store.url}: {count(total, 'change')} in all.")
             report, error = run_with_progress(
                 context, store, total, partial(store.resume, run, **pacing), text="Resuming"
             )

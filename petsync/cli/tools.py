@@ -245,7 +245,7 @@ class _Demo:
         from petsync.report.text import show
         from petsync.report.views.run import report_view
 
-        self._say(f"Applying the plan: {len(plan.changes)} changes")
+        self._say(f"Applying the plan: {count(len(plan.changes), 'change')}")
         report, stopped = apply_plan(self.context, self.store, plan)
         if stopped is not None:
             raise stopped
@@ -261,7 +261,9 @@ class _Demo:
 
     def _end(self, again: Plan) -> None:
         if again.changes:
-            self.context.say(f"{len(again.changes)} changes are still to be sent.", "bold red")
+            self.context.say(
+                f"Still to be sent: {count(len(again.changes), 'change')}.", "bold red"
+            )
         else:
             self.context.say(f"   In sync: {_describe_agreement(again)}", "bold green")
         for line in _describe_open_rows(again):

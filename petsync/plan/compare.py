@@ -2565,5 +2565,6 @@ def blocked_row(
 
 
 def _describe_finding(finding: Finding) -> str:
-    value = f"{finding.value[:60]!r}: " if finding.value.strip() else ""
+    is_named = any(form.format(finding.value) in finding.problem for form in ("'{}'", "({})"))
+    value = f"{finding.value[:60]!r}: " if finding.value.strip() and not is_named else ""
     return f"{value}{finding.problem} {finding.suggestion}".rstrip()

@@ -261,7 +261,7 @@ _RECORD_COLUMNS = (
 # The description of a record. `assets/page.js` makes the same HTML in the browser.
 
 
-_SIDES_CELL = ("As exported", "Sheet", "Store")
+_SIDES_CELL = ("Before", "Sheet", "Store")
 _WINS_CELL = {"store": "stays", "sheet": "is sent"}
 _EMPTY = element("span", "(empty)", class_="ps-empty")
 _ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")

@@ -305,7 +305,7 @@ def _format_records(records: Records, room: int) -> tuple[str, int]:
 
 _FIELD_COLUMNS = {
     3: ("field", "before", "after"),
-    4: ("field", "exported", "sheet", "store"),
+    4: ("field", "before", "sheet", "store"),
 }
 """The titles of the columns between the pet and its place, by the length of the longest `Field`."""
 

@@ -505,7 +505,7 @@ _ARROW = " -> "
 _MAX_LINE_ITEMS = 12
 _BATCH = 1_000
 """The number of records that are aligned with each other."""
-_SIDES = ("exported", "sheet", "store")
+_SIDES = ("before", "sheet", "store")
 _WINNING_SIDES = {"": {}, "store": {"store": "store (stays)"}, "sheet": {"sheet": "sheet (sent)"}}
 
 

@@ -283,7 +283,7 @@ def plan_workbook(plan: Plan, path: Path) -> None:
     The file is written completely or not at all. Raises SheetError if it cannot be written.
     """
     changes = {"Change": 9, "Id": 21, "Pet": 26, "Field": 12, "Before": 42, "After": 42}
-    sides = {"Exported": 24, "Sheet": 24, "Store": 24, "Who wins": 11}
+    sides = {"Before": 24, "Sheet": 24, "Store": 24, "Who wins": 11}
     problem_columns = {"Problem": 40, "What to do": 32}
     conflicts = {"Where": 13, "Id": 21, "Pet": 20, "Field": 11, **sides, **problem_columns}
     blocked = {"Row": 10, "Where": 18, "Id": 21, "Pet": 26}

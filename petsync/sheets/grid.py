@@ -373,6 +373,10 @@ class Grid:
     """The worksheets in `tabs` with headers that petsync recognises, if the caller named no
     worksheet.
     """
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Those of the worksheets in `elsewhere` that are edited copies of this one, each with the
+    address of the first cell that differs.
+    """
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     """The first rows of the worksheets in `tabs` without such headers, under the same condition."""
     emptied: Sequence[int] = ()

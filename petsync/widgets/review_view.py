@@ -381,7 +381,7 @@ def clash_columns() -> list[Row]:
     return [
         {"key": "pet", "title": "Pet", "sorts": True},
         {"key": "field", "title": "Field", "sorts": True},
-        {"key": "base", "title": "As exported"},
+        {"key": "base", "title": "Before"},
         {"key": "sheet", "title": "Sheet"},
         {"key": "store", "title": "Store"},
         {"key": "winner", "title": "Your choice", "kind": "choice"},

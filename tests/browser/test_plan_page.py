@@ -271,7 +271,7 @@ def test_roles_and_names(show: Show, width: int) -> None:
     assert re.search(r"\+\s*added\s*good with kids", words)
     clash = table.get_by_role("table").first
     heads = [text.split() for text in clash.get_by_role("columnheader").all_inner_texts()]
-    assert heads == [["Field"], ["As", "exported"], ["Sheet"], ["Store", "stays"]]
+    assert heads == [["Field"], ["Before"], ["Sheet"], ["Store", "stays"]]
     assert _nameless(page) == []
 
 

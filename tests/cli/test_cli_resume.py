@@ -326,6 +326,15 @@ def test_changes_under_way_of_an_undone_run_are_found_out(
     assert {pet.id: pet.name for pet in shop.pets()} == before
 
 
+def test_a_resume_counts_one_change(shell: Shell, shop: Sandbox) -> None:
+    """A resume of a run with one change says so in the singular."""
+    Path("pets.csv").write_text("name,status\nOne,sold\n", "utf-8")
+    shop.break_with("503=1,only=addPet")
+    assert shell("apply", "pets.csv", "--url", shop.url, "--yes").code != 0
+    shop.break_with(None)
+    assert ": 1 change in all." in " ".join(shell("resume", "--url", shop.url).err.split())
+
+
 def test_a_sentinel_that_changed_is_refused_first(shell: Shell, shop: Sandbox) -> None:
     """A changed sentinel is refused before the resume starts, and nothing is sent."""
     Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\n", "utf-8")

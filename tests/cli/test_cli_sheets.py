@@ -117,7 +117,7 @@ def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> No
     done = shell("plan", "pets.xlsx", *to(box), "--exit-code")
     assert done.code == 5
     output = " ".join(done.out.split())
-    assert "exported sheet store (stays) status available sold pending" in output
+    assert "before sheet store (stays) status available sold pending" in output
 
 
 def test_a_status_that_both_sides_changed_holds_nothing_else_of_its_row(

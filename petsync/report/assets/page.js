@@ -41,7 +41,7 @@
     return parts;
   };
 
-  const SIDES = ["As exported", "Sheet", "Store"];
+  const SIDES = ["Before", "Sheet", "Store"];
   const WINS = { store: "stays", sheet: "is sent" };
   const clashTable = (clashes, winner) => {
     const wins = SIDES.map((side) => side.toLowerCase() === winner);

@@ -25,8 +25,10 @@ from petsync.report.words import Mark, number
 __all__ = ["explanation_view", "explanations_view", "summary_view"]
 
 
-_SIDES = ("exported", "sheet", "store", "then")
-"""The titles of a field's values: in the export, the sheet, the store, and the store afterwards."""
+_SIDES = ("before", "sheet", "store", "then")
+"""The titles of a field's values: on which both sides last agreed, in the export or after a later
+run; in the sheet; in the store; and in the store afterwards.
+"""
 _THEN = _SIDES.index("then")
 _NO_VALUE = "-"
 _DECISION_WORDS: Mapping[str, str] = {

@@ -214,8 +214,12 @@ def note_worksheet(
     if "id" not in headers.columns:
         _note_numbers(grid, headers, notes, renamed)
     for tab in grid.elsewhere:
+        what = "which also has headers that petsync recognises,"
+        if tab in grid.copies:
+            what = f"a copy of it that differs from {grid.copies[tab]} on,"
         problem = (
-            f"The worksheet '{tab}' also has headers that petsync recognises, but is not read."
+            f"Only the worksheet '{grid.tab}' is read. '{tab}', {what} is not read: edits in it "
+            "have no effect."
         )
         hint = f"To read it instead, specify it: --sheet {quote(tab)}, in Python tab={tab!r}."
         notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))

@@ -656,8 +656,10 @@ SHEET = (
         "the worksheets Dogs and Cats, both with id and name",
         "the intended worksheet, by its name",
         "Specify the worksheet to read, or hide the others.",
-        "petsync reads the exported worksheet, or the first one with a known header. If you "
-        "specify the worksheet, this is not a finding.",
+        "petsync reads the exported worksheet, or the first one with a known header. If the other "
+        "worksheet is a copy of it, the finding names the first cell that differs; a copy without "
+        "a difference is not a finding. If you specify the worksheet, this is not a finding "
+        "either.",
     ),
     warning(
         "header-missing",

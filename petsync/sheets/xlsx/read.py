@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +34,7 @@ from petsync.sheets.xlsx.survey import (
 )
 from petsync.sheets.xlsx.xml import first_rows, has_only_tags
 from petsync.table.base import Base
+from petsync.table.sheet import cell_address
 
 __all__ = [
     "blocks",
@@ -128,8 +129,11 @@ def read_grid(
             )
         try:
             grid = _read_tab(package, each, mapper, block)
-            elsewhere, heads = _other_tabs(package, each, mapper)
-            return replace(grid, elsewhere=elsewhere, heads=heads)
+            others, heads = _other_tabs(package, each, mapper)
+            first = _compare_copies(package, others, grid, mapper, block)
+            elsewhere = [name for name in others if first.get(name) != ""]
+            copies = {name: address for name, address in first.items() if address}
+            return replace(grid, elsewhere=elsewhere, copies=copies, heads=heads)
         except _NoHeaderError as error:
             failure = failure or error
     raise failure or mapper.unusable_error([])
@@ -329,6 +333,57 @@ def _other_tabs(
             complete = rows if package.size(tab) < _TAB_HEAD else rows[:-1]
             heads[tab.name] = [_texts_of(row, texts) for row in complete]
     return tab_names, heads
+
+
+def _compare_copies(
+    package: Package, names: Iterable[str], grid: Grid, mapper: Mapper, block: int
+) -> dict[str, str]:
+    """Return, by name, the address of the first cell of petsync's columns in which a copy of the
+    worksheet differs from it; "" if none does. Other and large worksheets are left out.
+    """
+    found = {}
+    for tab in map(package.tab, names):
+        if package.size(tab) > MAX_SEARCHED:
+            continue
+        try:
+            other = _read_tab(package, tab, mapper, block)
+            first = _find_difference(grid, other, mapper)
+        except SheetError:
+            continue
+        if first is not None:
+            found[tab.name] = first
+    return found
+
+
+def _find_difference(grid: Grid, copy: Grid, mapper: Mapper) -> str | None:
+    """Return the address of the copy's first cell that differs, "" if none does; None if less than
+    half of the rows are equal or the headers differ, so that it is no copy.
+    """
+    header, other = (mapper.match(each.header, each.places).columns for each in (grid, copy))
+    is_empty = not (len(grid.rows) and len(copy.rows))
+    if is_empty or header != other or grid.header_row != copy.header_row:
+        return None
+    first, last = grid.header_row + 1, max(int(each.rows[-1]) for each in (grid, copy)) + 1
+    differs = []
+    for position in header.values():
+        sides = []
+        for each in (grid, copy):
+            texts = np.full(last - first, "", dtype=object)
+            texts[each.rows - first] = each.columns[position].trim().to_numpy(zero_copy_only=False)
+            sides.append(texts)
+        differs.append(sides[0] != sides[1])
+    rows = np.logical_or.reduce(differs)
+    if 2 * int(rows.sum()) > len(grid.rows):
+        return None
+    if not rows.any():
+        return ""
+    at = int(np.argmax(rows))
+    place = next(
+        copy.places[position]
+        for position, mask in zip(header.values(), differs, strict=True)
+        if mask[at]
+    )
+    return cell_address(copy.tab, place, first + at)
 
 
 def _texts_of(row: Sequence[str | int], texts: Mapping[int, str]) -> list[str]:
