@@ -15,10 +15,13 @@ from pairwise import pairwise
 from scenarios import PETS, Scenario, kinds
 
 from petsync.models import Category, Pet, Tag
+from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
 from petsync.reconcile.context import Step, Watcher
 from petsync.sandbox import Sandbox
+from petsync.sheets import write_sheet
+from petsync.table.frame import frame_from_pets
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +95,48 @@ def test_a_copied_row_without_an_id_is_held(scenario: Scenario) -> None:
     report = scenario.run()
     assert (report.round.status, report.round.to_store.add) == ("done", 1)
     assert not scenario.run().open
+
+
+@pytest.mark.parametrize("way", ["same pets", "other pets"])
+@pytest.mark.parametrize("deletes", [True, False])
+def test_a_new_litter_in_place_of_a_removed_one_is_decided_as_advised(
+    scenario: Scenario, deletes: bool, way: str
+) -> None:
+    """New rows may be removed rows of an earlier litter. Their conflicts name both ways out: the
+    pets' ids, and the action with which the rows are added and the removed pets are deleted.
+    """
+    free = Limit(1.0)
+    guard = Guard(max_add=free, max_update=free, max_delete=free)
+    scenario.options = {**scenario.options, "guard": guard, "delete_missing": deletes}
+    kit = Pet(status="available", category=Category(2, "Cats"), tags=(Tag(None, "young"),))
+    old, new = ([other(kit, name=f"{one} {n}") for n in (1, 2, 3)] for one in ("Old", "New"))
+    scenario.write([*PETS, *old])
+    assert scenario.run().round.to_store.add == 3
+    stored = {pet.name: pet for pet in scenario.store_pets().values()}
+    removed, left = [stored[f"Old {n}"] for n in (1, 2)], [*PETS, stored["Old 3"]]
+    scenario.write([*left, *new[:2]])
+    report = scenario.run()
+    held = [each for each in report.open if each.kind == "conflict"]
+    assert {each.pet_id for each in held} == {pet.id for pet in removed}
+    assert scenario.store_pets().keys() == {pet.id for pet in stored.values()}
+    for each in held:
+        assert "Give the row the pet's id if it is that pet" in each.hint
+        assert "write `add-another` in the action column: the row is then added" in each.hint
+        wanted = "is deleted if no row has its id" if deletes else "and the action `delete`"
+        assert wanted in each.hint
+    rows, actions = [*left, *new[:2]], [""] * len(left) + ["add-another"] * 2
+    if way == "same pets":
+        rows = [*left, *(other(one, id=pet.id) for one, pet in zip(new, removed, strict=False))]
+        actions = [""] * len(rows)
+    elif not deletes:
+        rows, actions = [*rows, *removed], [*actions, "delete", "delete"]
+    frame = frame_from_pets(rows).assign(action=actions)
+    write_sheet(frame, scenario.sheet, base=False, force=True)
+    assert scenario.run().round.status == "done"
+    names = {pet.name for pet in scenario.store_pets().values()}
+    assert names == {pet.name for pet in (*left, *new[:2])}
+    ids = {pet.id for pet in removed}
+    assert len(ids & scenario.store_pets().keys()) == (2 if way == "same pets" else 0)
 
 
 def test_a_blank_cell_of_a_row_that_finds_its_pet_takes_what_the_store_has(

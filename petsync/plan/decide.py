@@ -487,8 +487,18 @@ class Decisions:
         raise (
             _conflict_of_unknown_add(record)
             if is_certain or is_unclear
-            else _conflict_of_doubt(doubt, self.sheet.source)
+            else self._conflict_of_doubt(doubt)
         )
+
+    def _conflict_of_doubt(self, match: Match) -> _RowConflict:
+        pet_ids = dict.fromkeys(each.pet_id for each in match.records)
+        removed = [
+            pet_id
+            for pet_id in pet_ids
+            if pet_id is not None and pet_id in self._ids and pet_id not in self.sheet.named_ids
+        ]
+        deletes = self._options.delete_missing
+        return _conflict_of_doubt(match, self.sheet.source, removed, deletes=deletes)
 
     def _was_about_removed_pets(self, row: Row, match: Match) -> bool:
         """Return true if the row was in conflict about pets that are no longer in the store."""
@@ -1534,8 +1544,12 @@ def _when(record: RowRecord | RenumberedPet, source: str) -> str:
     return record.on + (f" from {record.source}" if record.source not in ("", source) else "")
 
 
-def _conflict_of_doubt(match: Match, source: str) -> _RowConflict:
-    """Return the conflict of a row of the sheet in the file `source`."""
+def _conflict_of_doubt(
+    match: Match, source: str, removed: Sequence[int], *, deletes: bool
+) -> _RowConflict:
+    """Return the conflict of a row of the sheet in the file `source`. `removed` are those of the
+    row's possible pets that no row names; the plan `deletes` missing pets.
+    """
     records = match.records
     pets = {r.pet_id: normalize(r.row_pet.name) for r in records if r.pet_id is not None}
     record = match.record
@@ -1567,11 +1581,17 @@ def _conflict_of_doubt(match: Match, source: str) -> _RowConflict:
     says = ", with other values now" if match.is_edited and record.run_id else ""
     if match.is_shared:
         says += SHARED
-    way = "write `add-another` in the action column if it is another one"
+    way = "write `add-another` in the action column: the row is then added"
     if any(each.action == "add-another" for each in records):
         rows = "a row with the id" if len(records) == 1 else "rows with the ids"
-        way = f"insert {rows} {ids} and the action `ignore` if it is another one"
-    hint = f"Give the row the pet's id if it is that pet, or {way}."
+        way = f"insert {rows} {ids} and the action `ignore`"
+    elif removed and deletes:
+        some = "pet" if len(removed) == 1 else "each of the pets"
+        way += f", and {some} {first_items([*map(str, removed)])} is deleted if no row has its id"
+    elif removed:
+        some = "the pet" if len(removed) == 1 else "one of the removed pets"
+        way += f". To delete {some} too, insert a row with its id and the action `delete`"
+    hint = f"Give the row the pet's id if it is that pet. If it is another one, {way}."
     return _RowConflict("added-before", f"{what}{says}", hint, record.pet_id)
 
 
