@@ -618,6 +618,44 @@ def test_the_way_out_of_a_row_that_was_renamed_and_moved(newby: Desk) -> None:
     assert (update.pet_id, update.fields) == (pet.id, ("name",))
 
 
+def test_a_new_row_instead_of_another_in_a_sorted_list_is_noted(desk: Desk) -> None:
+    """If a row of the last run is gone, and one new row has nothing in common with it, the plan
+    notes that the new row may be its pet with other values. An ordinary add has no such note.
+    """
+    rows = [
+        {"name": f"Pet {n:02}", "status": ("sold", "available")[n % 2], "category": "Dogs"}
+        for n in (4, 9, 2, 7, 5, 1, 8, 3, 6)
+    ]
+    desk.csv(*rows)
+    desk.apply()
+    pet = desk.pet("Pet 07")
+    new = {"name": "Gustl", "status": "available", "category": "Cats"}
+    kept = sorted((row for row in rows if row["name"] != "Pet 07"), key=lambda row: row["name"])
+    said = f"the rows of as many pets are gone since the last run: {pet.id} ('Pet 07')"
+    desk.csv(new, *kept)
+    plan = desk.plan()
+    (note,) = (note for note in plan.notes if said in note)
+    assert note.startswith("line 2, column 1 (Gustl): ")
+    (add,) = plan.changes
+    assert (add.kind, add.row) == ("add", 2)
+    desk.csv({**new, "id": str(pet.id)}, *kept)
+    (update,) = desk.plan().changes
+    assert (update.kind, update.pet_id) == ("update", pet.id)
+    ordinary = (
+        [new, *rows],
+        [new, {**new, "name": "Otto"}, *kept],
+        [{**new, "action": "add-another"}, *kept],
+    )
+    for each in ordinary:
+        desk.csv(*each)
+        assert desk.plan().adds
+        assert not any("are gone since the last run" in note for note in desk.plan().notes)
+    desk.csv(*kept[:-1], {**kept[-1], "category": "Cats"})
+    desk.apply()
+    desk.csv(new, *kept)
+    assert not any("are gone since the last run" in note for note in desk.plan().notes)
+
+
 @pytest.mark.parametrize("gone", [True, False], ids=["one row is gone", "both are there"])
 def test_several_rows_that_were_renamed_in_a_copy(newby: Desk, gone: bool) -> None:
     """Several renamed rows in a copy are each a conflict, because each may be any of

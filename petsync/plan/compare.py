@@ -804,6 +804,36 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
         )
 
 
+def _describe_gone_rows(changes: Iterable[Change], compared: SheetComparison) -> Iterator[str]:
+    """Yield a sentence on the new rows without an id, if as many rows of the last run are gone:
+    they may be the same pets with other values.
+    """
+    sheet = compared.sheet
+    new = [
+        each
+        for each in changes
+        if isinstance(each, Add)
+        and each.row is not None
+        and each.pet_id is None
+        and each.namesake is None
+    ]
+    pets = {
+        pet.id
+        for pet in pets_of(
+            [each.pet_id or 0 for each in compared.gone_rows], compared.snapshot.rows
+        )
+    }
+    gone = [each for each in compared.gone_rows if each.pet_id in pets]
+    if new and len(new) == len(gone) and find_open_rows(sheet).issuperset(each.row for each in new):
+        rows = [f"{sheet.address(each.row or 0)} ({each.after.name})" for each in new]
+        ids = [f"{each.pet_id} ({each.row_pet.name!r})" for each in gone]
+        yield (
+            f"{first_items(rows)}: new, and the rows of as many pets are gone since the last run: "
+            f"{first_items(ids)}. If they are the same pets with other values, give the rows the "
+            "pets' ids; otherwise new pets are added."
+        )
+
+
 def find_open_rows(sheet: Sheet) -> frozenset[int]:
     """Return the rows whose action leaves open whether their pets exist."""
     frame = sheet.rows
@@ -2168,6 +2198,7 @@ def _build_plan(
             *decisions.notes(),
             *missing_pets.notes,
             *describe_namesakes(decided),
+            *_describe_gone_rows(decided, compared),
             *([moved.note] if moved.note else ()),
             *describe_exchanged(exchanges, sheet),
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),

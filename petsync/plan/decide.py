@@ -111,6 +111,8 @@ class SheetComparison:
     """Photos that uploads added."""
     matches: Mapping[int, Match] = field(default_factory=dict)
     """By row, the results of matching rows without an id with the records of earlier runs."""
+    gone_rows: Sequence[RowRecord] = ()
+    """The rows without an id that the last run of this file had, and that are not in the sheet."""
     undone: Mapping[int, str] = field(default_factory=dict)
     """The ids of pets that undos removed, each with the id of the undone run."""
     restored: Mapping[int, RestoredPet] = field(default_factory=dict)

@@ -67,6 +67,7 @@ __all__ = [
     "find_added_pets",
     "find_added_twins",
     "find_alike",
+    "find_gone_rows",
     "find_lost_rows",
     "find_rows_of_removed_pets",
     "find_source_rows",
@@ -510,6 +511,23 @@ def identify(
         else match._replace(kind="doubt")
         for row, match in found.items()
     }
+
+
+def find_gone_rows(
+    sheet: Sheet, records: Iterable[RowRecord], matches: Mapping[int, Match]
+) -> tuple[RowRecord, ...]:
+    """Return the records of the newest run of this file whose pets no row names, matches or may
+    be. `records` and `matches` are those of `identify`.
+    """
+    own = [each for each in records if (each.source, each.tab) == (sheet.source, sheet.tab)]
+    newest = max((each.run_started for each in own), default="")
+    there = {each.pet_id for match in matches.values() for each in match.records}
+    there |= sheet.named_ids
+    return tuple(
+        each
+        for each in own
+        if each.run_started == newest and each.pet_id is not None and each.pet_id not in there
+    )
 
 
 def _may_be_pasted(record: RowRecord, file: _File, sheet: Sheet) -> bool:

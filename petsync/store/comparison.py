@@ -28,7 +28,9 @@ from petsync.plan.fields import UnreadVocabulary, Vocabulary
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.lineage import (
     Match,
+    RowRecord,
     find_added_twins,
+    find_gone_rows,
     find_rows_of_removed_pets,
     find_suspects,
     identify,
@@ -293,7 +295,7 @@ class SheetComparer:
             )
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
-        matches = await asyncio.to_thread(
+        matches, gone_rows = await asyncio.to_thread(
             self._matches, read, vocabulary, suspect_ids, with_undone=with_undone
         )
         record_ids = {each.pet_id for match in matches.values() for each in match.records}
@@ -321,6 +323,7 @@ class SheetComparer:
             found,
             uploads,
             matches,
+            gone_rows,
             undone,
             restored,
             self.history.find_undone_runs(restored.values(), read),
@@ -447,14 +450,24 @@ class SheetComparer:
         suspect_ids: Collection[int],
         *,
         with_undone: bool,
-    ) -> Mapping[int, Match]:
+    ) -> tuple[Mapping[int, Match], Sequence[RowRecord]]:
         """Return, by row, how the rows without an id match the records of earlier runs on this
-        store.
+        store; and the records of the last run of this file whose rows are gone.
         """
         if not slots_of(sheet):
-            return {}
+            return {}, ()
+        records = self.history.read_row_records(self.url, sheet, with_undone=with_undone)
+        found = self._match_records(sheet, records, vocabulary, suspect_ids)
+        return found, find_gone_rows(sheet, records, found)
+
+    def _match_records(
+        self,
+        sheet: Sheet,
+        records: Sequence[RowRecord],
+        vocabulary: Vocabulary,
+        suspect_ids: Collection[int],
+    ) -> Mapping[int, Match]:
         url = self.url
-        records = self.history.read_row_records(url, sheet, with_undone=with_undone)
         found = identify(sheet, records, vocabulary, suspect_ids)
         found = match_source_rows(sheet, records, found, vocabulary, is_same_file)
         found = self._without_new_twins(found, sheet)
