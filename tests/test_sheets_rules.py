@@ -699,6 +699,8 @@ def test_a_copied_worksheet_is_reported_if_it_differs(tmp_path: Path) -> None:
         "Only the worksheet 'Pets' is read. 'Pets (2)', a copy of it that differs from "
         "'Pets (2)'!B5 on, is not read: edits in it have no effect."
     )
+    (warning,) = plan_of([], sheet).warnings
+    assert warning.startswith("Pets!A1: Only the worksheet 'Pets' is read.")
     copied["B5"] = "Pet 4"
     book.save(path)
     assert "differs from 'Pets (2)'!A10 on" in read_sheet(path).problems[0].problem

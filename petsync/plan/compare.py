@@ -2510,7 +2510,7 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
 def _iter_header_warnings(sheet: Sheet) -> Iterator[str]:
     for finding in sheet.problems:
         if finding.severity == "warning" and finding.rule.startswith("header"):
-            yield f"{finding.address}: {finding.value!r}: {finding.problem} {finding.suggestion}"
+            yield f"{finding.address}: {_describe_finding(finding)}"
 
 
 _WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")
