@@ -273,6 +273,29 @@ def test_results_are_a_pleasure_to_read(tmp_path):
     assert b"!$A$1:$I$5" in name
 
 
+def test_a_long_message_is_seen_whole(tmp_path):
+    """A row of an export gets the height of its message, because Excel computes none; a row that is
+    higher or has a fixed height stays.
+    """
+    photos = ["https://shop.example/photo.jpg"] * 4
+    pets = [Pet(id=n, name="Rex", status="sold") for n in range(1, 6)]
+    pets[2] = replace(pets[2], photo_urls=photos)
+    path = tmp_path / "pets.xlsx"
+    write_sheet(frame_from_pets(pets), path, base=base_of(pets))
+    fixed = b'<row r="5" customHeight="1"'
+    change(path, {"sheet1.xml": lambda data: data.replace(b'<row r="5"', fixed)})
+    before = openpyxl.load_workbook(path)["Pets"].row_dimensions
+    long = ("failed", "words " * 40, None)
+    rows = results(r2=long, r3=long, r4=long, r5=long, r6=("failed", "short", None))
+    write_results(read_sheet(path), rows, tmp_path / "out.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "out.xlsx")["Pets"]
+    heights = [sheet.row_dimensions[row].height for row in range(2, 7)]
+    assert before[2].height < heights[0] == heights[1] == 41.25
+    assert heights[2:] == [before[row].height for row in (4, 5, 6)]
+    message = [cell.value for cell in sheet[1]].index("message")
+    assert [sheet[row][message].alignment.wrap_text for row in (2, 5)] == [True, None]
+
+
 def test_a_second_run_changes_the_colours_too(tmp_path):
     """An outcome has the colour of the last run; an empty outcome has none."""
     path = rich(tmp_path / "pets.xlsx")

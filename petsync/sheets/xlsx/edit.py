@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from petsync.errors import SheetError
 from petsync.sheets import exact
 from petsync.sheets.base import BASE_TAB
@@ -31,7 +33,7 @@ from petsync.sheets.xlsx.edit_parts import (
     xml_text,
 )
 from petsync.sheets.xlsx.survey import Survey, extent
-from petsync.sheets.xlsx.write import height_of
+from petsync.sheets.xlsx.write import height_of, line_count
 from petsync.sheets.xlsx.xml import (
     CellMark,
     MarkupError,
@@ -634,7 +636,12 @@ def _patch(
     if not is_parsed:
         data = plain.cut(data)
         Walk(survey.take).run(data)
-    worksheet = WorksheetPart(data, plain.change, {*edits.rows, sheet.header_row} - plain.numbers)
+    worksheet = WorksheetPart(
+        data,
+        plain.change,
+        {*edits.rows, sheet.header_row} - plain.numbers,
+        min_heights=_message_heights(edits),
+    )
     plain.insert(worksheet)
     if strict and patch.shared:
         raise SheetError(
@@ -654,6 +661,23 @@ def _patch(
     if replaceable:
         # The calculation chain lists the cells with formulas; programs rebuild it.
         parts.drop_calculation_order()
+
+
+def _message_heights(edits: CellEdits) -> dict[int, float]:
+    """Return the heights in points that the rows with a message of several lines need: Excel does
+    not compute the heights of rows that have one.
+    """
+    lines = dict[int, int]()
+    for kind, texts in enumerate(edits.shared):
+        if (count := _count_message_lines(texts)) > 1:
+            lines |= dict.fromkeys(np.flatnonzero(edits.kinds == kind).tolist(), count)
+    lines |= {row: _count_message_lines(texts) for row, texts in edits.own.items()}
+    return {row: height_of(count) for row, count in lines.items() if count > 1}
+
+
+def _count_message_lines(texts: Mapping[str, str]) -> int:
+    message = texts.get("message", "") or texts.get(f"{RESULT_PREFIX}message", "")
+    return line_count(message, _WIDTHS["message"] - 2)
 
 
 def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = BASE_TAB) -> None:

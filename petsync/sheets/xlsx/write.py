@@ -49,6 +49,7 @@ __all__ = [
     "height_of",
     "hide_lines",
     "lay_out_texts",
+    "line_count",
     "name_base",
     "workbook_bytes",
 ]
@@ -468,11 +469,11 @@ def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
     wrapped = {name: columns[OUT.index(name)] for name in WRAPPED}
     across = [width(name, texts) - 2 for name, texts in wrapped.items()]
     for texts in zip(*wrapped.values(), strict=True):
-        lines = max(map(_line_count, texts, across))
+        lines = max(map(line_count, texts, across))
         yield marks[min(lines, _TALLEST + 1)]
 
 
-def _line_count(text: str, across: int) -> int:
+def line_count(text: str, across: int) -> int:
     """Return the number of lines of a text in a cell that is `across` characters wide."""
     if len(text) <= across:
         return text.count("\n") + 1
