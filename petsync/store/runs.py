@@ -759,6 +759,8 @@ class Runs:
         await self._require_token(_RUN_IS_LEFT.format(past.run_id))
         target = ServiceTarget(self.api)
         if not gives_up:
+            if past.run_id not in find_undoing_runs(journal.runs(past.store)):
+                self.api.session.require_write()
             await check_sentinels(plan, target)
         run_session = await in_thread(partial(journal.resume, past.run_id))
         # Read the entries only now: under the lock no other process writes any.

@@ -136,7 +136,7 @@ def test_login_where_nobody_must(shell: Shell, box: Sandbox, options: tuple[str,
 
 def test_sign_in_that_may_only_read(shell: Shell, guarded: Sandbox) -> None:
     """Without write:pets plan warns, and apply refuses, in Python too, before it sends a change or
-    begins a run; so does a job. An unknown scope is not refused.
+    begins a run; so do a job and a resume. An unknown scope is not refused.
     """
     names = ("--client-credentials", "--client-id", guarded.client_id, "--scope", "read:pets")
     assert shell("login", *to(guarded), *names, stdin=f"{guarded.client_secret}\n").code == 0
@@ -160,7 +160,12 @@ def test_sign_in_that_may_only_read(shell: Shell, guarded: Sandbox) -> None:
     unknown = shell("apply", "plan.json", *to(guarded), "--yes", "--token-file", "token")
     assert "would refuse" not in shown(unknown)
     assert "403" in shown(unknown)
-    assert shell("runs", "--json").json["runs"] != []
+    (run,) = shell("runs", "--json").json["runs"]
+    sent = guarded.requests["updatePetWithForm"]
+    resumed = shell("resume", *to(guarded))
+    assert (resumed.code, "lacks write:pets" in shown(resumed)) == (1, True)
+    assert guarded.requests["updatePetWithForm"] == sent
+    assert shell("runs", "--json").json["runs"] == [run]
 
 
 def test_json(shell: Shell, guarded: Sandbox) -> None:
