@@ -73,6 +73,7 @@ _MISTAKES = """
 64 | plan ok.csv --url http://localhost:99999/v2 | A port is a number up to 65535.
 64 | plan ok.csv --url http://ann:pw@127.0.0.1/v2 | Remove it and provide a token
 1 | plan ok.csv --url http://127.0.0.1:1/v2 | Check the address, and that the service is running.
+1 | plan ok.csv --url https://shop.invalid/v2 | Check the address, and that the service is running.
 1 | plan ok.csv --url {tls} | is the address http:// instead of https://?
 0 | plan ok.csv --url {root} | /v2 (/v2 was missing)
 0 | plan ok.csv --url {root}/ | /v2 (/v2 was missing)
