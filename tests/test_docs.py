@@ -110,6 +110,20 @@ def test_every_dependency_has_its_line() -> None:
     assert result == set(_requirements(extras=True)) | {"petsync"}
 
 
+def test_what_petsync_runs_with_is_true() -> None:
+    """dependencies.md names the lowest pandas, the tested one, and each Python in pyproject.toml."""
+    text = (DOCS / "dependencies.md").read_text("utf-8")
+    python, pandas = re.findall(r"^- \*\*(?:Python|pandas)\*\*: (.+?)(?=^- )", text, re.M | re.S)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (lowest,) = (each for each in project["dependencies"] if each.startswith("pandas>="))
+    assert pandas.startswith(f"{lowest.removeprefix('pandas>=')} or later")
+    tested = re.search(r"^pandas==(\d+\.\d+)", (ROOT / ".ci/constraints.txt").read_text(), re.M)
+    assert tested is not None
+    assert f"the tests run with {tested[1]}." in pandas
+    listed = re.findall(r":: (3\.\d+)", " ".join(project["classifiers"]))
+    assert re.findall(r"3\.\d+", python) == listed
+
+
 def test_every_dependency_has_a_tested_version() -> None:
     """.ci/constraints.txt has a version of each requirement in pyproject.toml."""
     lines = (ROOT / ".ci/constraints.txt").read_text("utf-8").splitlines()
