@@ -111,7 +111,7 @@ def test_every_dependency_has_its_line() -> None:
 
 
 def test_what_petsync_runs_with_is_true() -> None:
-    """dependencies.md names the lowest pandas, the tested one, and each Python in pyproject.toml."""
+    """dependencies.md names the lowest and the tested pandas, and each Python in pyproject.toml."""
     text = (DOCS / "dependencies.md").read_text("utf-8")
     python, pandas = re.findall(r"^- \*\*(?:Python|pandas)\*\*: (.+?)(?=^- )", text, re.M | re.S)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
