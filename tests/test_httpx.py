@@ -251,6 +251,27 @@ def test_a_refused_connection_is_known_to_have_sent_nothing(library: ModuleType)
     assert not was_never_sent(httpx.ReadError("lost"))
 
 
+@pytest.mark.parametrize("kind", ["transport", "http"])
+def test_the_callers_proxy_carries_each_request(kind: str, library: ModuleType) -> None:
+    """A client's or a transport's proxy gets reads and changes, each once and with the proxy's
+    credentials, and the store's token goes through it.
+    """
+    with ScriptedServer(PET) as proxy:
+        at = f"http://me:pw@{proxy.url.removeprefix('http://').removesuffix('/v2')}"
+        make = library.AsyncClient if kind == "http" else library.AsyncHTTPTransport
+        sender = make(proxy=at, limits=library.Limits(max_keepalive_connections=0))
+        options: dict[str, Any] = {kind: sender, "allow_http": ["shop.invalid"], "environ": {}}
+        url = "http://shop.invalid/v2"
+        with ps.connect(url, auth=ps.auth.bearer("t0ken"), **options) as store:
+            assert store.api.get_pet_by_id(7).name == "Rex"
+            store.api.update_pet(ps.Pet(id=7, name="Rex"))
+    lines = [each.partition("\r\n")[0] for each in proxy.requests]
+    assert lines == [f"GET {url}/pet/7 HTTP/1.1", f"PUT {url}/pet HTTP/1.1"]
+    for each in proxy.requests:
+        assert "proxy-authorization: basic bwu6chc=" in each.lower()
+        assert "authorization: Bearer t0ken" in each.replace("Authorization", "authorization")
+
+
 def test_a_client_of_another_loop_is_explained() -> None:
     """A client whose connections belong to a closed loop says what to do."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from authority import PEM, PKCS8, Files, make_files, serving
@@ -73,6 +75,27 @@ def test_an_authority_of_ones_own_is_trusted(
     with ps.connect(state=tmp_path, environ={}) as store:
         store.sign_in(ps.auth.client_credentials("nightly", "s3cret"))
         assert store.api.get_pet_by_id(7).name == "Rex"
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpx2"])
+@pytest.mark.parametrize("kind", ["transport", "http"])
+def test_an_authority_of_the_callers_client_is_trusted(
+    service: tuple[str, list[str]], files: Files, tmp_path: Path, name: str, kind: str
+) -> None:
+    """A caller's client or transport trusts its own authority, and without it no other."""
+    library = import_module(name)
+    make = library.AsyncClient if kind == "http" else library.AsyncHTTPTransport
+    url, who = service
+    for verify in (True, ssl.create_default_context(cafile=files.authority)):
+        sender = make(verify=verify, limits=library.Limits(max_keepalive_connections=0))
+        options: dict[str, Any] = {kind: sender, "environ": {}, "state": tmp_path}
+        with ps.connect(url, auth=ps.auth.bearer("t0ken"), **options) as store:
+            if verify is True:
+                with pytest.raises(TransportError, match="certificate verify failed"):
+                    store.api.get_pet_by_id(7)
+            else:
+                assert store.api.get_pet_by_id(7).name == "Rex"
+    assert who == [""]
 
 
 def test_a_sign_in_says_why_it_does_not_trust(
