@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from commands import Done, to
+from commands import PROGRAM, Done, to
 
 from petsync._display import quote
 from petsync._files import check_name
@@ -31,6 +33,7 @@ def refuse(*_):
     raise OSError(1, "there are no links here")
 
 os.link = refuse
+signal.SIGBREAK = signal.SIGUSR1
 from petsync.cli import main
 main(sys.argv[1:])
 """
@@ -120,3 +123,29 @@ def test_commands_need_nothing_that_windows_lacks(box: Sandbox, tmp_path: Path) 
     (tmp_path / "petsync.toml").write_bytes(settings.encode())
     assert run("reconcile", "petsync.toml").code == 0
     assert [pet.name for pet in box.pets() if pet not in before] == ["J\u00fcrgen \U0001f415"]
+
+
+def test_a_closed_console_stops_a_run(box: Sandbox, tmp_path: Path) -> None:
+    """SIGBREAK, which Windows sends for Ctrl-Break and a closed console, stops a run that can be
+    resumed, without what Windows lacks.
+    """
+    rows = "".join(f",Pet {number},sold\n" for number in range(60))
+    (tmp_path / "pets.csv").write_text(f"id,name,status\n{rows}", "utf-8")
+    box.break_with("latency=0.2,only=addPet")
+    words = ["apply", "pets.csv", *to(box), "--yes", "--concurrency", "2"]
+    command = [sys.executable, "-c", _LACKING, *words]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        while box.requests["addPet"] < 4:
+            assert running.poll() is None
+            time.sleep(0.02)
+        running.send_signal(signal.SIGUSR1)
+        _, shown = running.communicate(timeout=120)
+    assert running.returncode == 7, shown
+    assert "was stopped" in shown
+    assert "Traceback" not in shown
+    box.break_with(None)
+    before = len(box.pets())
+    done = subprocess.run([*PROGRAM, "resume", *to(box)], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    names = [pet.name for pet in box.pets()]
+    assert before < len(names) == len({*names})
