@@ -305,6 +305,8 @@ _STORE = "import petsync as ps\nstore = ps.demo()\n"
 _BOX = "from petsync.sandbox import Sandbox\nfrom petsync import Pet\n"
 _REX, _MIA = ("Pet(id=1, name='Rex', status='sold')", "Pet(id=2, name='Mia', status='sold')")
 _PRELUDES = {
+    "coming-from-httpx.md": "import certifi, shutil\ntoken, log_response = 't0ken', print\n"
+    "shutil.copy(certifi.where(), 'company.pem')\n",
     "images.md": _STORE,
     "scale.md": f"{_STORE}store.export_to('new', base=False)\n",
     "sheets.md": f"{_STORE}ps.write_sheet(store.snapshot(), 'catalogue.xlsx')\n",
@@ -320,6 +322,7 @@ _INSTEAD = {
     '"https://new.example/v2"': "new_box.url",
     "s3://shop": "memory://shop",
     "new/*.csv": "new/*.parquet",
+    "http2=True,": "",  # needs a package that the tests do not have
 }
 _BY_HAND = "pending.wait()"
 """A block that waits for a person in a browser."""

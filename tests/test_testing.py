@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,8 +38,12 @@ def test_each_test_has_a_store_of_its_own(petsync_store, petsync_service):
 
 @pytest.mark.slow
 def test_a_users_test_file_runs_with_the_fixtures(tmp_path: Path) -> None:
-    """The fixtures exist after `pytest_plugins`, and not before."""
+    """The fixtures exist after `pytest_plugins`, and not before; so does the test of the page."""
+    page = Path(__file__).parents[1] / "docs" / "coming-from-httpx.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    plugins, example = blocks[1:3]
     (tmp_path / "test_mine.py").write_text(_USERS_TEST, "utf-8")
+    (tmp_path / "test_page.py").write_text(example, "utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     environ = {**os.environ, "PYTHONPATH": str(Path(ps.__file__).parents[1])}
@@ -48,9 +53,9 @@ def test_a_users_test_file_runs_with_the_fixtures(tmp_path: Path) -> None:
 
     without = run()
     assert "fixture 'petsync_store' not found" in without.stdout, without.stdout
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["petsync.testing"]\n', "utf-8")
+    (tmp_path / "conftest.py").write_text(plugins, "utf-8")
     done = run()
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_fake_service_opens_no_port_and_serves_any_httpx_client() -> None:
