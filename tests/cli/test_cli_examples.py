@@ -158,9 +158,13 @@ class Folder:
         return self.other.url if "new.example" in address else usual
 
     def _prepare(self, words: list[str]) -> None:
-        """Provide what the single example needs: a header, a job, or changes that it can make."""
+        """Provide what the single example needs: a header, a mistake, a job, or changes to make."""
         if "Tiername=name" in words and "catalogue.xlsx" in words:
             self.export("--url", self.box.url, header="Tiername")
+        if "--correct" in words:
+            book = load_workbook("catalogue.xlsx")
+            book.worksheets[0]["C4"] = "reserved"
+            book.save("catalogue.xlsx")
         if words[0] in ("reconcile", "config", "trust") and not Path("petsync.toml").exists():
             # A job with a schedule waits until it is due.
             is_lasting = "--every" in words
