@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from commands import PROGRAM, Done, to
+from commands import PROGRAM, Done, Shell, to
 
 from petsync._display import quote
 from petsync._files import check_name
@@ -86,6 +87,20 @@ def test_commands_to_copy_have_the_quotes_of_the_shell(monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "name", "nt")
     assert quote("C:\\pets\\a.csv") == "C:\\pets\\a.csv"
     assert quote("C:\\my pets\\a.csv") == '"C:\\my pets\\a.csv"'
+
+
+def test_modes_of_files_mean_nothing_on_windows(
+    shell: Shell, guarded: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file has the permissions of its folder on Windows, so its mode is no reason to warn."""
+    file = tmp_path / "token.txt"
+    file.write_text(guarded.token(), "utf-8")
+    file.chmod(0o644)
+    words = ("whoami", *to(guarded), "--token-file", file)
+    assert "other users can read" in shell(*words).err
+    monkeypatch.setattr("petsync.cli.context.os", SimpleNamespace(**{**vars(os), "name": "nt"}))
+    done = shell(*words)
+    assert (done.code, done.err) == (0, "")
 
 
 def test_commands_need_nothing_that_windows_lacks(box: Sandbox, tmp_path: Path) -> None:
