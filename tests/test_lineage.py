@@ -1479,7 +1479,7 @@ def test_an_edited_copy_of_a_list_adds_no_pet_twice(
     assert desk.names().count("Luna") == desk.names().count("Tom") == 2
     if edit:
         assert report.results[0].cause == "came-meanwhile"
-        assert f"pet {desk.pet('Rex').id} with this name has come" in report.results[0].message
+        assert f"pet {desk.pet('Rex').id} with this name was added" in report.results[0].message
 
 
 @pytest.mark.parametrize("is_late", [False, True])

@@ -176,7 +176,9 @@ def test_a_release_of_the_sheet_that_is_killed(
         scenario.box.put(pet)
     file = scenario.run().round.waiting
     stop = (
-        "petsync.reconcile.state.SheetWaiting.take" if is_written else "petsync.sheets.write_synced"
+        "petsync.reconcile.state.SheetWaiting.note_written"
+        if is_written
+        else "petsync.sheets.write_synced"
     )
 
     def killed(*_: object) -> None:

@@ -52,13 +52,13 @@ def test_nobody_else_can_read_a_backup_while_it_is_written(book, monkeypatch):
     """The temporary file of a backup is private, whatever the mode of the sheet."""
     book.chmod(0o640)
     modes = []
-    finish = _files._finish
+    finish = _files._flush_and_close
 
     def look(file):
         modes.append(os.fstat(file.fileno()).st_mode & 0o777)
         finish(file)
 
-    monkeypatch.setattr(_files, "_finish", look)
+    monkeypatch.setattr(_files, "_flush_and_close", look)
     create_backup(book, book.read_bytes(), NOW)
     assert modes == [0o600]
 
