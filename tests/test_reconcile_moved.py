@@ -64,7 +64,7 @@ class TwoSheetScenario(Scenario):
 
     def row(self, name: str, pet_id: int) -> ps.Pet | None:
         """Return the pet in a sheet, or None if no row has its id."""
-        pets = ps.pets_from_frame(ps.read_sheet(self.folder / "in" / name).frame)
+        pets = self.read_pets(self.folder / "in" / name)
         return next((pet for pet in pets if pet.id == pet_id), None)
 
 

@@ -83,16 +83,17 @@ class Scenario:
 
     def sheet_pets(self) -> dict[int, ps.Pet]:
         """Return the pets of the sheet's rows by id. A tag without an id gets that of the store."""
-        frame = ps.read_sheet(self.sheet).frame
+        return {pet.id or 0: pet for pet in self.read_pets(self.sheet)}
+
+    def read_pets(self, path: Path) -> list[ps.Pet]:
+        """Return the pets of a sheet's rows. A tag without an id gets that of the store."""
         known = {tag.name: tag for pet in self.box.pets() for tag in pet.tags}
 
         def read_tag(tag: ps.Tag) -> ps.Tag:
             return tag if tag.id is not None else known.get(tag.name, tag)
 
-        return {
-            pet.id or 0: replace(pet, tags=tuple(map(read_tag, pet.tags)))
-            for pet in ps.pets_from_frame(frame)
-        }
+        pets = ps.pets_from_frame(ps.read_sheet(path).frame)
+        return [replace(pet, tags=tuple(map(read_tag, pet.tags))) for pet in pets]
 
     def store_pets(self) -> dict[int, ps.Pet]:
         """Return the store's pets by id."""
