@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -166,13 +167,18 @@ def cloned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_release_is_reproducible(cloned: Path, built: Path) -> None:
-    """`build-release` builds a tag twice with the same bytes, and writes the hash of each file."""
+    """`build-release` builds a tag twice with the same bytes, and writes the hash of each file. The
+    SBOM gets the version of petsync.
+    """
     script = cloned / "docs" / "deploy" / "ci" / "build-release"
     sbom = cloned / "build" / "release" / "petsync.cdx.json"
     sbom.parent.mkdir(parents=True)
-    sbom.write_text("{}\n", encoding="utf-8")
+    component = {"type": "application", "name": "petsync"}
+    sbom.write_text(json.dumps({"metadata": {"component": component}}), encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     _run(script, f"v{petsync.__version__}", "--no-isolation", cwd=cloned, PATH=path)
+    described = json.loads(sbom.read_bytes())["metadata"]["component"]
+    assert described == {**component, "version": petsync.__version__}
     sums = (sbom.parent / "SHA256SUMS").read_text("utf-8")
     named = {line.split()[1] for line in sums.splitlines()}
     expected = {f"dist/{file.name}" for file in built.iterdir()}
