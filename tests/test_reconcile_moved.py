@@ -14,7 +14,7 @@ import pytest
 from openpyxl import Workbook, load_workbook
 from pairwise import each_choice, pairwise
 from rounds.sheet import Grid, read_grid
-from scenarios import PETS, Scenario, changed, kinds
+from scenarios import PETS, Scenario, changed, kinds, read_pets
 
 import petsync as ps
 from petsync import sheets
@@ -64,7 +64,7 @@ class TwoSheetScenario(Scenario):
 
     def row(self, name: str, pet_id: int) -> ps.Pet | None:
         """Return the pet in a sheet, or None if no row has its id."""
-        pets = self.read_pets(self.folder / "in" / name)
+        pets = read_pets(self.folder / "in" / name, self.box)
         return next((pet for pet in pets if pet.id == pet_id), None)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from doubles import Double
 from msgspec.structs import replace as replaced
-from scenarios import PETS, Scenario, changed, kinds
+from scenarios import PETS, Scenario, changed, kinds, read_pets
 
 import petsync as ps
 from petsync._display import quote
@@ -476,7 +476,7 @@ class _Folder:
 
     def read_pets(self) -> list[list[ps.Pet]]:
         """Return the pets of both sheets."""
-        return [ps.pets_from_frame(ps.read_sheet(path).frame) for path in self.paths]
+        return [read_pets(path, self.box) for path in self.paths]
 
     def run(self) -> list[str]:
         """Run a complete round, and return the status of each sheet."""

@@ -83,17 +83,7 @@ class Scenario:
 
     def sheet_pets(self) -> dict[int, ps.Pet]:
         """Return the pets of the sheet's rows by id. A tag without an id gets that of the store."""
-        return {pet.id or 0: pet for pet in self.read_pets(self.sheet)}
-
-    def read_pets(self, path: Path) -> list[ps.Pet]:
-        """Return the pets of a sheet's rows. A tag without an id gets that of the store."""
-        known = {tag.name: tag for pet in self.box.pets() for tag in pet.tags}
-
-        def read_tag(tag: ps.Tag) -> ps.Tag:
-            return tag if tag.id is not None else known.get(tag.name, tag)
-
-        pets = ps.pets_from_frame(ps.read_sheet(path).frame)
-        return [replace(pet, tags=tuple(map(read_tag, pet.tags))) for pet in pets]
+        return {pet.id or 0: pet for pet in read_pets(self.sheet, self.box)}
 
     def store_pets(self) -> dict[int, ps.Pet]:
         """Return the store's pets by id."""
@@ -176,6 +166,17 @@ class FirstRounds:
         assert scenario.run().round.status == "in-sync"
         self._origins[copy.name] = scenario.folder
         shutil.copytree(scenario.folder, copy)
+
+
+def read_pets(sheet: Path, box: Sandbox) -> list[ps.Pet]:
+    """Return the pets of a sheet's rows. A tag without an id gets that of the store."""
+    known = {tag.name: tag for pet in box.pets() for tag in pet.tags}
+
+    def read_tag(tag: ps.Tag) -> ps.Tag:
+        return tag if tag.id is not None else known.get(tag.name, tag)
+
+    pets = ps.pets_from_frame(ps.read_sheet(sheet).frame)
+    return [replace(pet, tags=tuple(map(read_tag, pet.tags))) for pet in pets]
 
 
 def changed(pets: Iterable[ps.Pet], pet_id: int, **fields: Any) -> list[ps.Pet]:
