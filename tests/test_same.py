@@ -347,10 +347,10 @@ def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) 
     ):
         plan = store.plan(sheet)
         box.break_with(f"{fault}=1,only=addPet+updatePet" if fault else None)
-        report = store.apply(plan, verify=True, match_unknown_adds=0.2, progress=False)
+        report = store.apply(plan, verify=True, settle=0.2, progress=False)
         box.break_with(None)
         if report.exit_code:
-            report = store.resume(report.run_id, match_unknown_adds=0.2, progress=False)
+            report = store.resume(report.run_id, settle=0.2, progress=False)
         assert [each.outcome for each in report.results] == ["applied"] * 4
         assert Tag(0, "new") in {tag for pet in box.pets() for tag in pet.tags}
         assert Category(0, "Birds") in {pet.category for pet in box.pets()}
