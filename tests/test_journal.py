@@ -257,11 +257,19 @@ def test_the_rows_say_what_was_last_handed_over(
 
 
 def test_a_plan_is_used_once(journal: Journal) -> None:
-    """A second run of a plan is refused, and the error names the first run."""
+    """A second run of a plan is refused, and the error names the first run. While that run is
+    active, the error does not say that the plan was applied: the run may still be refused.
+    """
     plan = small_plan()
 
     async def work() -> None:
-        await closed(begin_run(journal, "20261121-one", plan))
+        first = begin_run(journal, "20261121-one", plan)
+        with pytest.raises(StalePlanError, match="is being applied, in run 20261121-one") as caught:
+            begin_run(journal, "20261121-two", plan)
+        assert "Wait until that run has ended" in caught.value.hint
+        with pytest.raises(StalePlanError, match="is being applied, in run 20261121-one"):
+            journal.check_unused(plan.fingerprint)
+        await closed(first)
         with pytest.raises(StalePlanError, match="in run 20261121-one") as caught:
             begin_run(journal, "20261121-two", plan)
         assert '`store.resume("20261121-one")`' in caught.value.hint

@@ -65,7 +65,6 @@ from petsync.errors import (
     PetsyncError,
     PlanError,
     SheetError,
-    StalePlanError,
 )
 from petsync.images.upload import rebuild_upload_report
 from petsync.models import Category
@@ -684,16 +683,7 @@ class Runs:
 
     def check_unused(self, plan: Plan) -> None:
         """Raise StalePlanError if a run has already started with this plan."""
-        run_id = Journal.open(self.state, create=False).find_run_of_plan(plan.fingerprint)
-        if run_id is not None:
-            suggestion = "make a new plan from the sheet: it contains what is still to be done"
-            if plan.undoes:
-                suggestion = f"`petsync undo {plan.undoes}` again shows what is left"
-            raise StalePlanError(
-                f"this plan was already applied, in run {run_id}",
-                hint=f"`petsync resume {run_id}` finishes that run, if it was stopped. Otherwise "
-                f"{suggestion}.",
-            )
+        Journal.open(self.state, create=False).check_unused(plan.fingerprint)
 
     async def apply(self, plan: Plan, options: ApplyOptions, on_progress: OnProgress) -> Report:
         """Apply the plan, and return the report. Raises the same errors as AsyncStore.apply."""

@@ -19,6 +19,7 @@ from petsync.apply.journal import rows
 from petsync.apply.journal.rows import (
     LaterRun,
     Run,
+    check_unused,
     find_free_id,
     find_later_run,
     find_run_of_plan,
@@ -48,7 +49,6 @@ from petsync.apply.journal.rows import (
     read_undone_adds,
     rebuild_report,
     start_session,
-    suggest_new_plan,
 )
 from petsync.apply.journal.schema import (
     LOCK_TIMEOUT_S,
@@ -64,7 +64,7 @@ from petsync.apply.journal.schema import (
     translate_errors,
 )
 from petsync.apply.journal.writer import RunSession, Writer
-from petsync.errors import PetsyncError, PlanError, StalePlanError
+from petsync.errors import PetsyncError, PlanError
 from petsync.plan.lineage import RowRecord
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun, Report, RunKind
@@ -161,6 +161,7 @@ class Journal:
     runs = _reads(read_past_runs, "runs")
     find_run_of_process = _reads(find_run_of_process)
     find_run_of_plan = _reads(find_run_of_plan)
+    check_unused = _reads(check_unused)
     plan = _reads(read_plan, "plan")
     read_options = _reads(read_options)
     payload = _reads(read_payload, "payload")
@@ -296,7 +297,7 @@ class Journal:
         """Start a run, and return its first session; the run is on disk when this returns.
 
         If the journal already has a run with this id, the new run gets another one: see the
-        session's `run_id`. Raises StalePlanError if a run has applied the plan with this
+        session's `run_id`. Raises StalePlanError if a run has started with the plan with this
         fingerprint, LockedError if a process works on the store, and PetsyncError if the journal
         cannot be written.
         """
@@ -318,8 +319,8 @@ class Journal:
         if kind == "apply" and payload:
             note_journal(store, self.path.parent)
         with self._locked_transaction(store) as (connection, files):
-            if fingerprint and (used := find_run_of_plan(connection, fingerprint)) is not None:
-                raise _build_stale_error(used, undoes)
+            if fingerprint:
+                check_unused(connection, fingerprint)
             run = msgspec.structs.replace(run, id=find_free_id(connection, run_id))
             lock = start_session(connection, store, run.id)
             insert_run(connection, run, plan=body, payload=payload)
@@ -375,14 +376,6 @@ class Journal:
 
 _NOTE = "SELECT value FROM meta WHERE name = ?"
 _SET_NOTE = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
-
-
-def _build_stale_error(run: str, undoes: str) -> StalePlanError:
-    return StalePlanError(
-        f"this plan was already applied, in run {run}",
-        hint=f"{suggest_new_plan(undoes)} If that run was stopped, `petsync resume {run}` finishes "
-        "it.",
-    )
 
 
 _LAST = "last"

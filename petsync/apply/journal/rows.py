@@ -43,7 +43,7 @@ from petsync.apply.journal.schema import (
     seconds_between,
 )
 from petsync.apply.planfile import read_long_plan, write_long_plan
-from petsync.errors import LockedError, PetsyncError, PlanError
+from petsync.errors import LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
 from petsync.plan.change import Add, Change, Delete, LongChanges, Tally, Update
@@ -83,6 +83,7 @@ __all__ = [
     "Row",
     "Run",
     "RunSheet",
+    "check_unused",
     "delete_unsent_run",
     "entries",
     "entry_intent_row",
@@ -417,6 +418,27 @@ def find_run_of_plan(connection: sqlite3.Connection, fingerprint: str) -> str | 
     """Return the id of the run that applied the plan with this fingerprint, or None."""
     row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def check_unused(connection: sqlite3.Connection, fingerprint: str) -> None:
+    """Raise StalePlanError if a run has started with the plan with this fingerprint."""
+    used = find_run_of_plan(connection, fingerprint)
+    if used is None:
+        return
+    run = read_run(connection, used)
+    lock = read_lock(connection, run.store)
+    if lock is not None and lock.run == used and lock.is_alive:
+        # The run is withdrawn if the service refuses access before the first change.
+        raise StalePlanError(
+            f"this plan is being applied, in run {used}",
+            hint="Wait until that run has ended, and see `petsync runs`. If the run is not listed "
+            "there, nothing was sent, and the same plan can be applied.",
+        )
+    raise StalePlanError(
+        f"this plan was already applied, in run {used}",
+        hint=f"{suggest_new_plan(run.undoes)} If that run was stopped, `petsync resume {used}` "
+        "finishes it.",
+    )
 
 
 def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
