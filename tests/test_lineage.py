@@ -381,6 +381,22 @@ def test_a_list_pasted_into_a_new_export_adds_no_pet_again(
     assert add.kind == "add"
 
 
+def test_a_row_that_a_run_left_in_conflict_is_not_said_to_be_recognised(desk: Desk) -> None:
+    """If a run of other rows left a row without its id in conflict, the next plan says so, and not
+    that the run recognised the row, or that its pet has the row's name.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(4, {"id": None, "name": "Rex"})
+    desk.write(6, {"status": "sold"})
+    assert [each.rule for each in desk.plan().conflicts] == ["lost-id"]
+    assert desk.apply().counts["applied"] == 1
+    (conflict,) = desk.plan().conflicts
+    assert (conflict.row, conflict.pet_id) == (4, 3)
+    assert "may be the row of pet 3: a run on 20" in conflict.problem
+    assert conflict.problem.endswith("left it in conflict")
+
+
 def test_a_new_litter_with_the_names_of_the_last_one_is_added(desk: Desk) -> None:
     """In a workbook into which petsync wrote the ids of the last litter, rows with the same names
     and another status are new pets; if some of them have the same values, all are conflicts.

@@ -1553,7 +1553,11 @@ def _conflict_of_doubt(
     row's possible pets that no row names; the plan `deletes` missing pets.
     """
     records = match.records
-    pets = {r.pet_id: normalize(r.row_pet.name) for r in records if r.pet_id is not None}
+    pets = {
+        r.pet_id: "" if r.state == "held" else normalize(r.row_pet.name)
+        for r in records
+        if r.pet_id is not None
+    }
     record = match.record
     if not pets:
         return _conflict_of_unknown_add(record)
@@ -1569,20 +1573,9 @@ def _conflict_of_doubt(
             "Remove the row, or write `add-another` in the action column to add it.",
             record.pet_id,
         )
-    if not record.run_id:
-        rows = "the row of pet" if len(pets) == 1 else "a row of one of the pets"
-        what = f"may be {rows} {named}, which is no longer in any row"
-    elif not record.is_sure:
-        what = (
-            f"may belong to pet {named}, which was edited since: the add on {record.on} got no "
-            "answer"
-        )
-    else:
-        rows = "the row that was" if len(records) == 1 else "one of the rows that were"
-        what = f"may be {rows} {record.how} on {_when(record, source)} as {named}"
-    says = ", with other values now" if match.is_edited and record.run_id else ""
+    what = _describe_doubt(match, named, source, is_one=len(pets) == 1)
     if match.is_shared:
-        says += SHARED
+        what += SHARED
     way = "write `add-another` in the action column: the row is then added"
     if any(each.action == "add-another" for each in records):
         rows = "a row with the id" if len(records) == 1 else "rows with the ids"
@@ -1594,7 +1587,26 @@ def _conflict_of_doubt(
         some = "the pet" if len(removed) == 1 else "one of the removed pets"
         way += f". To delete {some} too, insert a row with its id and the action `delete`"
     hint = f"Give the row the pet's id if it is that pet. If it is another one, {way}."
-    return _RowConflict("added-before", f"{what}{says}", hint, record.pet_id)
+    return _RowConflict("added-before", what, hint, record.pet_id)
+
+
+def _describe_doubt(match: Match, named: str, source: str, *, is_one: bool) -> str:
+    """Return why a row of the sheet in the file `source` may belong to one of the `named` pets."""
+    record = match.record
+    if not record.is_sure:
+        return (
+            f"may belong to pet {named}, which was edited since: the add on {record.on} got no "
+            "answer"
+        )
+    pets = f"the row of pet {named}" if is_one else f"a row of one of the pets {named}"
+    if not record.run_id:
+        return f"may be {pets}, which is no longer in any row"
+    when = _when(record, source)
+    if record.state == "held":
+        return f"may be {pets}: a run on {when} left it in conflict"
+    rows = "the row that was" if len(match.records) == 1 else "one of the rows that were"
+    says = ", with other values now" if match.is_edited else ""
+    return f"may be {rows} {record.how} on {when} as {named}{says}"
 
 
 def _conflict_of_removed_pet(match: Match, source: str) -> _RowConflict:

@@ -1434,7 +1434,7 @@ def _match_conflict_rows(
                 may_be[row][identity] = known[identity]
             elif isinstance(identity, int):
                 may_be[row][identity] = msgspec.structs.replace(
-                    record, state="added", pet_id=identity, is_added=False
+                    record, pet_id=identity, is_added=False
                 )
     matches = {}
     for row, records in may_be.items():
