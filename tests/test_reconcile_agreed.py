@@ -2486,6 +2486,36 @@ def test_a_row_that_lost_its_id_and_was_edited_is_held(
 
 
 @pytest.mark.parametrize("mode", ["push", "two-way"])
+def test_rows_in_the_place_of_removed_ones_are_held(scenario: CsvScenario, mode: str) -> None:
+    """Rows without an id in the place of removed rows may be those rows: in both modes, they add no
+    pets, and these pets are not deleted. With `add-another`, they are new ones.
+    """
+    guard = Guard(max_delete=Limit(3, is_share=False))
+    scenario.options = {"mode": mode, "delete_missing": True, "guard": guard}
+    assert scenario.run().round.status == "in-sync"
+    before = scenario.store_pets()
+    header, *rows = scenario.rows()
+    at = {name: header.index(name) for name in ("id", "name", "photo_urls", "action")}
+    for row, name in ((rows[4], "Mia"), (rows[5], "Tom")):
+        row[at["id"]], row[at["name"]], row[at["photo_urls"]] = "", name, ""
+    del rows[6]
+    scenario.save([header, *rows])
+    for _ in range(2):
+        report = scenario.run()
+        assert report.round.conflicts == 2
+        assert scenario.store_pets().keys() >= {5, 6}
+        assert scenario.store_pets().keys() <= before.keys()
+    header, *rows = scenario.rows()
+    for row in rows:
+        row[at["action"]] = row[at["action"]] if row[at["id"]] else "add-another"
+    scenario.save([header, *rows])
+    scenario.run()
+    assert scenario.run().round.exit_code == 0
+    names = [pet.name for pet in scenario.store_pets().values()]
+    assert (names.count("Mia"), names.count("Tom"), names.count("Pet 7")) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("mode", ["push", "two-way"])
 def test_an_id_that_the_service_exchanges(tmp_path: Path, mode: str) -> None:
     """The round writes the id that the service assigned into the row, and no pet is added twice or
     deleted.

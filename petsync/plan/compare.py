@@ -1192,7 +1192,7 @@ def _find_missing(
         [each for each in changes if isinstance(each, Add) and (each.pet_id or 0) < 1], sheet
     )
     pairs = _pair_lost_ids(snapshot, places, adds)
-    order = (snapshot if base is None else base).rows["id"]
+    order = snapshot.rows["id"] if base is None else base.order
     pairs += _pair_renamed(
         snapshot, places, adds, sheet, order, pairs, is_deleted=options.delete_missing
     )

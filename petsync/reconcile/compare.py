@@ -848,16 +848,16 @@ class Comparer:
     def _plan_base(self, sheet: Sheet, base: Base | None, seen: Snapshot) -> Base | None:
         """Return the base for the plan.
 
-        In push it has only pets that no row names, so rows are compared with the store only. A
-        sheet that is not written does not follow the fields of the store: they do not show whether
-        a pet changed. In pull there is no base.
+        In push it has only pets that no row names, and the order of all rows, so rows are compared
+        with the store only. A sheet that is not written does not follow the fields of the store:
+        they do not show whether a pet changed. In pull there is no base.
         """
         if base is None or self.job.mode == "pull":
             return None
         if self.job.mode != "push":
             return base
-        rest = base.without(sheet.named_ids)
-        return with_values_of(rest, seen, self.job.merging.unsent_units)
+        rest = with_values_of(base.without(sheet.named_ids), seen, self.job.merging.unsent_units)
+        return replace(rest, whole_order=base.rows["id"])
 
     def _options(self, base: Base | None, may_delete: bool) -> MergeOptions:
         # Without a base no row can have been removed.

@@ -278,6 +278,8 @@ class Base:
     """In a workbook of failed rows: where each row is from, by the text in its cell of the column
     `original_row`.
     """
+    whole_order: pd.Series[Any] | None = field(default=None, compare=False, repr=False)
+    """The ids of all rows in their order, if `pets` are only some of them; otherwise None."""
     _sheet_rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
     _ids: list[frozenset[int]] = field(default_factory=list, init=False, repr=False)
     _digests: list[str] = field(default_factory=list, init=False, repr=False)
@@ -295,6 +297,11 @@ class Base:
     def rows(self) -> pd.DataFrame:
         """The pets for comparisons, see `PetTable.rows`."""
         return self.pets.rows
+
+    @property
+    def order(self) -> pd.Series[Any]:
+        """The ids of all rows in their order."""
+        return self.rows["id"] if self.whole_order is None else self.whole_order
 
     @property
     def ids(self) -> frozenset[int]:
