@@ -122,9 +122,10 @@ def _job_sign_in(
     """Return the sign-in of the job at its store, which is at `top` if the job names none. Return
     None if the job has none, or if its table has a mistake.
     """
-    given = {key: table[key] for key in SIGN_IN_KEYS if isinstance(table.get(key), str)}
+    # Most commands have no job.
     from petsync.config.values import VARIABLE
 
+    given = {key: table[key] for key in SIGN_IN_KEYS if isinstance(table.get(key), str)}
     secrets = [key for key in given if key != "client_id"]
     url = _own_url(table, environ) or top
     is_valid = all(re.fullmatch(VARIABLE, given[key]) for key in secrets)
