@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, unquote
@@ -566,10 +567,10 @@ class History:
 
         Damaged lines are skipped. Raises PetsyncError if the file cannot be read.
         """
-        found = [round_ for round_ in self._all() if not job or round_.job == job]
-        return found if limit is None else found[max(0, len(found) - limit) :]
+        newest = (round_ for round_ in self._read_backwards() if not job or round_.job == job)
+        return [*islice(newest, None if limit is None else max(0, limit))][::-1]
 
-    def _all(self) -> Iterator[Round]:
+    def _read_backwards(self) -> Iterator[Round]:
         try:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:
@@ -578,7 +579,7 @@ class History:
             reason = error.strerror if isinstance(error, OSError) else error
             raise PetsyncError(f"{self.path} cannot be read: {reason}") from None
         torn = 0
-        for line in filter(None, lines):
+        for line in filter(None, reversed(lines)):
             try:
                 yield msgspec.json.decode(line, type=Round)
             except (msgspec.DecodeError, UnicodeDecodeError):
