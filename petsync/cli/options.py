@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, get_args, get_origin
@@ -168,12 +169,11 @@ def find_job_of_run(state: Path, name: str) -> str:
     run = next((each for each in runs if each.run_id.startswith(name) or name == "last"), None)
     if run is None:
         return ""
-    round_ = find_round_of(state, run.run_id)
-    rounds = reversed(History(state).rounds())
+    rounds = History(state).rounds()[::-1]
     side = run.store, run.source
-    of_sheet = (each for each in rounds if (each.store, each.source) == side)
-    round_ = round_ or next(of_sheet, None)
-    return "" if round_ is None else round_.job
+    of_run = (each.job for each in rounds if run.run_id in each.runs)
+    of_sheet = (each.job for each in rounds if (each.store, each.source) == side)
+    return next(chain(of_run, of_sheet), "")
 
 
 @contextmanager
