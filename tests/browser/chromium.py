@@ -1,12 +1,16 @@
-"""Chromium without a window: for the browser tests, and for the scripts that draw pictures."""
+"""Chromium without a window, for the browser tests and for the scripts that draw pictures; and the
+accessibility faults of its pages.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
 
 _PROGRAMS = ("chromium-headless-shell", "chromium")
 """The programs that can be used, the fastest first."""
@@ -40,3 +44,19 @@ def open_chromium(*options: str) -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def find_faults(page: Page, within: str | None = None, **options: Any) -> list[str]:
+    """Return the serious and critical findings of axe on a page, or in the elements that match the
+    selector `within`, as text. `options` are axe's own.
+    """
+    context = within and {"include": [[within]]}
+    # Without this option, axe also describes each element that passes, in most of its time.
+    found = Axe().run(page, context=context, options={"resultTypes": ["violations"], **options})
+    return [
+        f"{wrong['impact']} {wrong['id']}: {wrong['help']}: {node['html'][:200]} "
+        f"{node.get('failureSummary', '')[:300]}"
+        for wrong in found.response["violations"]
+        if wrong["impact"] in ("serious", "critical")
+        for node in wrong["nodes"]
+    ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from axe_playwright_python.sync_playwright import Axe
+from chromium import find_faults
 from jupyters import Server, name_of, write_notebook
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 
@@ -141,15 +141,8 @@ Front = Lab | Voila
 
 def serious(view: View, within: str = ".petsync-form") -> list[str]:
     """Return the serious and critical findings of axe in the forms, as text."""
-    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
-    found = Axe().run(view.page, context={"include": [[within]]}, options=options)
-    return [
-        f"{wrong['impact']} {wrong['id']}: {wrong['help']}: {node['html'][:200]} "
-        f"{node.get('failureSummary', '')[:300]}"
-        for wrong in found.response["violations"]
-        if wrong["impact"] in ("serious", "critical")
-        for node in wrong["nodes"]
-    ]
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    return find_faults(view.page, within, runOnly=rules)
 
 
 def picture(view: View, file: Path) -> None:
