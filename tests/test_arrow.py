@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from pairwise import each_choice
 from sheetmaking import with_whole_tags
 from strategies import ids, pets, xml_pets
 
@@ -289,6 +290,7 @@ XML_BARE = (
 )
 
 
+@each_choice
 @pytest.mark.parametrize("piece", XML_PIECES)
 @pytest.mark.parametrize("document", [XML_IN_ARRAYS, XML_BARE])
 def test_anything_anywhere_in_xml_is_read_as_the_careful_decoder_reads_it(

@@ -432,7 +432,7 @@ def test_what_the_environment_adds_is_not_shown(tmp_path: Path, key: str) -> Non
     assert problems(tmp_path, text)
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_is_reported(data: st.DataObject) -> None:
     """A randomly damaged file is either read or reported with problems; each has an existing line

@@ -297,7 +297,7 @@ def _read_cells(sheet: Sheet) -> list[Any]:
 
 
 LAWS = settings(
-    max_examples=times(40),
+    max_examples=times(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

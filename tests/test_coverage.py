@@ -280,7 +280,7 @@ def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
     assert caught.value.hint
 
 
-@settings(max_examples=times(40))
+@settings(max_examples=times(25))
 @given(any_pets(pet_ids=st.just(7)), any_pets(pet_ids=st.just(7)), st.data())
 def test_any_difference_between_copies_counts(
     first: ps.Pet, second: ps.Pet, data: st.DataObject
@@ -453,7 +453,7 @@ def test_case_is_no_difference() -> None:
     assert "other" not in Coverage(("sold",), (FailedLookup("other", "why"),))
 
 
-@settings(max_examples=times(40))
+@settings(max_examples=times(25))
 @given(
     st.lists(any_pets(xml_texts), max_size=12, unique_by=lambda pet: pet.id),
     st.sampled_from([(0, 0), (0.5, 0.5), (0.3, 0.3), (0, 1), (1, 0)]),

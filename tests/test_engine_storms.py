@@ -32,7 +32,7 @@ from petsync.plan.report import Entry, Report, Result
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = times(100)
+ROUNDS = times(60)
 _SETTLE = 5.0
 """Longer than a late request takes, in virtual seconds."""
 

@@ -215,7 +215,7 @@ OPS = st.lists(
 )
 
 
-@settings(max_examples=times(40))
+@settings(max_examples=times(25))
 @given(ops=OPS)
 def test_the_rows_say_what_was_last_handed_over(
     ops: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

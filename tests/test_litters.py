@@ -25,7 +25,7 @@ from petsync.table.sheet import Sheet
 pytestmark = pytest.mark.slow
 
 many = settings(
-    max_examples=times(40),
+    max_examples=times(25),
     suppress_health_check=[HealthCheck.too_slow],
     # In rare cases, the values of a new row make it more likely than those of an edited one.
     derandomize=True,

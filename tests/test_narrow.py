@@ -35,7 +35,7 @@ from petsync.store import Store
 pytestmark = pytest.mark.slow
 
 many = settings(
-    max_examples=times(40),
+    max_examples=times(25),
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 

@@ -38,7 +38,7 @@ def test_any_pet_travels_both_ways(bare: Sandbox, media: str, drawn: SearchStrat
     session = Session(bare.url, profile=replace(PROFILES["live"], media=media))
     aio, loop = AsyncApi(session), LoopThread()
 
-    @settings(max_examples=times(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=times(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(drawn.filter(lambda pet: pet.id is not None))
     def travels(pet: Pet) -> None:
         loop.run(aio.add_pet(pet))

@@ -29,7 +29,7 @@ from petsync.sandbox import Sandbox
 pytestmark = pytest.mark.slow
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-brief = settings(max_examples=times(40), phases=SHORT)
+brief = settings(max_examples=times(25), phases=SHORT)
 
 
 def always(law: Callable[[Triple], None]) -> Callable[[], None]:

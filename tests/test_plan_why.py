@@ -34,7 +34,7 @@ def left(plan: Plan, number: int, now: Pet | None) -> Pet | None:
     return now if change is None else change.after
 
 
-@settings(max_examples=times(40), phases=SHORT)
+@settings(max_examples=times(25), phases=SHORT)
 @given(triples())
 def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
     """Each row of a pet, or the pet without a row, has one explanation, with the values of base,

@@ -436,7 +436,7 @@ def is_kept(keys: dict[str, Any], text: str, column: list[str]) -> bool:
     return is_number and bool(keys["minimum"] <= float(text) <= keys["maximum"])
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8), st.lists(RULES, max_size=4))
 def test_the_violations_equal_a_plain_reference(
     cells: list[tuple[str, str]], rules: list[dict[str, Any]]

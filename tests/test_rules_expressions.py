@@ -284,7 +284,7 @@ truths = st.recursive(
 )
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(truths)
 def test_an_expression_equals_a_plain_reference(case: tuple[str, Reference]) -> None:
     """Random expressions have the values of a reference that goes from row to row."""
@@ -292,7 +292,7 @@ def test_an_expression_equals_a_plain_reference(case: tuple[str, Reference]) -> 
     assert evaluated(text) == [value(row) for row in range(SIZE)], text
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(st.text(alphabet="ab1.'\"[]()<>=!+-*/, \tnotandorin_é", max_size=30))
 def test_any_text_is_an_expression_or_an_error(text: str) -> None:
     """Any text is either parsed or refused with a position in it."""

@@ -211,7 +211,7 @@ CALLERS: tuple[Callable[[Pet, Pet], set[Column]], ...] = (
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-@settings(max_examples=times(40))
+@settings(max_examples=times(25))
 @given(pair=pairs())
 def test_what_a_service_returns_is_the_same_for_every_part(
     caller: Callable[[Pet, Pet], set[Column]], pair: tuple[Pet, Pet]
@@ -223,7 +223,7 @@ def test_what_a_service_returns_is_the_same_for_every_part(
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-@settings(max_examples=times(40))
+@settings(max_examples=times(25))
 @given(pair=pairs(), field=st.sampled_from([*CHANGED]))
 def test_a_change_is_one_for_every_part(
     caller: Callable[[Pet, Pet], set[Column]], pair: tuple[Pet, Pet], field: Column

@@ -90,7 +90,7 @@ PLAIN, ANY = (pets(st.text(max_size=9), extra, ids) for extra in (st.none(), ext
 
 
 @given(catalogue=st.lists(PLAIN, max_size=5) | st.lists(ANY, max_size=5))
-@settings(deadline=None, max_examples=times(40))
+@settings(deadline=None, max_examples=times(25))
 def test_a_base_survives_its_lines(catalogue):
     """A base of any pets comes back from its lines, sorted by id."""
     once = {pet.id: pet for pet in catalogue}

@@ -66,7 +66,7 @@ def grid(data, size):
     return found.header, found.header_row, found.rows.tolist(), columns, found.faults
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(head=HEADS, body=ROUGH | FINE, size=SIZES)
 @example(head="id,name\n", body='1,"a"b\n2,"c\n",\n3,d', size=8)
 @example(head="id,name\n", body='1,5" pipe\n2,5" pipe\n', size=20)
@@ -81,7 +81,7 @@ def test_a_file_is_read_alike_in_blocks_of_any_size(head, body, size):
     assert grid(data, size) == grid(data, 0)
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(
     head=HEADS,
     body=st.lists(FINE, max_size=20).map("\n".join),
@@ -112,7 +112,7 @@ def test_a_file_is_read_alike_in_pieces(tmp_path_factory, head, body, size, enco
     assert pieces == read(lambda: [csv.read_grid(load(path, encoding), mapper)])
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(body=st.binary(max_size=30) | ROUGH.map(lambda text: text.encode("utf-8", "replace")))
 def test_bytes_that_are_not_utf8_are_refused_alike(body):
     """Bytes are refused as not UTF-8 exactly if Python cannot decode them."""
@@ -151,7 +151,7 @@ def sheet_of(columns, header_row=1, tab=""):
     )
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(
     title=st.sampled_from(TITLES),
     head=st.sampled_from(["", "\ufeff", "sep=,\n"]),
@@ -316,7 +316,7 @@ def assert_edited_alike(data, columns, edits, new):
         assert result == edited()
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(
     rows=worksheet_rows(),
     dimension=DIMENSIONS,
@@ -466,7 +466,7 @@ def column_of(texts):
     ],
     ids=["tags", "photos"],
 )
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(data=st.data())
 def test_lists_of_many_cells_are_those_of_each(judge, careful, texts, data):
     """The values and findings of a whole column are those of each of its cells alone."""
@@ -505,7 +505,7 @@ def test_blanks_are_trimmed_alike(texts):
     assert cells.find_blank().tolist() == [not trim(text) for text in texts]
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(
     texts=st.lists(
         st.text(
@@ -703,7 +703,7 @@ def in_blocks(source, size):
     return found.header, found.header_row, found.rows.tolist(), columns, found.places
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(
     cells=st.dictionaries(
         st.tuples(st.integers(0, 30) | st.integers(2_000, 2_030), st.integers(0, 4)),
@@ -836,7 +836,7 @@ ANY_PETS = st.builds(
 )
 
 
-@settings(max_examples=times(50))
+@settings(max_examples=times(30))
 @given(st.lists(ANY_PETS, max_size=4), st.sampled_from(["[clear]", "", "-", "Tag"]))
 @example([Pet(tags=(Tag(None, "http://a.b/c"), Tag(None, "http://a.b/d")))], "[clear]")
 def test_texts_of_columns_are_those_of_cells(several, marker):
@@ -848,7 +848,7 @@ def test_texts_of_columns_are_those_of_cells(several, marker):
         assert [column.to_pylist() for column in fast] == careful
 
 
-@settings(max_examples=times(50))
+@settings(max_examples=times(30))
 @given(st.lists(ANY_PETS, max_size=4), st.sampled_from([".csv", ".tsv"]))
 def test_a_csv_of_columns_is_that_of_rows(tmp_path_factory, several, suffix):
     """A CSV or TSV file that is written column by column has the same bytes as one that is written

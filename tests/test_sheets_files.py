@@ -516,7 +516,7 @@ def _cell(place, content):
     return f'<c r="{place}"{kind}>{content}</c>' if content else f'<c r="{place}"/>'
 
 
-@settings(max_examples=times(50), deadline=None)
+@settings(max_examples=times(30), deadline=None)
 @given(case=sheets_in_any_order())
 @example(
     case=(

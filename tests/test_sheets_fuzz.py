@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 SECONDS = 60.0
 """The limit of processor time in seconds for one small file; it also ends endless loops."""
-SHARDS = {"container": times(150), "parts": times(200), "claims": times(150), "text": times(100)}
+SHARDS = {"container": times(80), "parts": times(100), "claims": times(150), "text": times(60)}
 
 
 @pytest.mark.parametrize("kind", SHARDS)

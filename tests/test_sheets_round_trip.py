@@ -109,7 +109,7 @@ def _remove(*paths):
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv", ".tsv"])
-@settings(deadline=None, max_examples=times(40))
+@settings(deadline=None, max_examples=times(25))
 @given(catalogue=CATALOGUES)
 @example(catalogue=[Pet(id=MAX_ID, name="\x01", tags=(Tag(None, "[clear]"),), photo_urls=("",))])
 @example(catalogue=[Pet(id=1, name="_x0041\x01", status="'=A1"), Pet(id=2, name="''\t[clear]")])

@@ -15,7 +15,7 @@ from petsync.plan.plan import Plan
 pytestmark = pytest.mark.slow
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-brief = settings(max_examples=times(40), phases=SHORT)
+brief = settings(max_examples=times(25), phases=SHORT)
 
 
 def world(pets: list[Pet]) -> World:
