@@ -290,6 +290,7 @@ XML_BARE = (
 )
 
 
+@pytest.mark.slow
 @each_choice
 @pytest.mark.parametrize("piece", XML_PIECES)
 @pytest.mark.parametrize("document", [XML_IN_ARRAYS, XML_BARE])

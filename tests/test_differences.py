@@ -253,6 +253,7 @@ tables = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(tables, tables)
 def test_a_comparison_is_a_mirror(one, two):
     """diff(a, a) is empty, and diff(b, a) has the differences of diff(a, b) with exchanged sides;
@@ -275,6 +276,7 @@ def test_a_comparison_is_a_mirror(one, two):
     assert there.equal + counts["differs"] + counts["only-b"] == len(two)
 
 
+@pytest.mark.slow
 @given(tables, tables, tables)
 def test_three_ways_are_two_comparisons_with_the_base(one, two, base):
     """A cell is listed under A, B or as a conflict exactly if A, B or both differ from the base in

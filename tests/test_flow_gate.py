@@ -35,6 +35,7 @@ def test_it_starts_small_and_doubles_while_all_is_well() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "most"), [(1, 1), (10, 10), (500, MAX_CONCURRENCY), (0, 1)])
 def test_its_bound_holds(asked: int, most: int) -> None:
     """The number of requests under way reaches its configured limit and never exceeds it."""

@@ -811,6 +811,7 @@ def random_statuses(random: Random, count: int = 1240) -> list[str]:
     return random.choices(["available", "pending", "sold"], [5, 2, 3], k=count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [(0, 100), (300, 500), (700, 1000), (1195, 1240), (20, 50)])
 @pytest.mark.parametrize("move", [*PARTS])
 def test_a_column_that_left_its_rows_in_a_part_of_the_sheet_is_refused(
@@ -836,6 +837,7 @@ def test_a_column_that_left_its_rows_in_a_part_of_the_sheet_is_refused(
             assert any(f"Pets!C{first + 2} (status)" in note for note in plan.notes)
 
 
+@pytest.mark.slow
 def test_no_other_edit_of_statuses_is_taken_for_a_part_that_left_its_rows() -> None:
     """Single edits, filled cells and replaced statuses are not taken for a shifted column."""
     random = Random(7)

@@ -432,6 +432,7 @@ def _serve_http2(
         loop.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["AsyncClient", "AsyncHTTPTransport"])
 def test_http2_adds_each_pet_once(
     library: ModuleType, kind: str, files: Files, tmp_path: Path

@@ -215,6 +215,7 @@ OPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=times(25))
 @given(ops=OPS)
 def test_the_rows_say_what_was_last_handed_over(

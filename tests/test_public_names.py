@@ -62,6 +62,7 @@ def test_completion_offers_public_names_alone(module: ModuleType) -> None:
     assert all(hasattr(module, name) for name in listed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["Store.", ""])
 def test_methods_of_a_store_show_their_signature(store: str) -> None:
     """The signature of a store's bound method has no parameter `self`."""
@@ -130,6 +131,7 @@ def test_views_are_those_of_types(name: str) -> None:
     assert callable(_VIEWS[name].load())
 
 
+@pytest.mark.slow
 def test_values_show_themselves_without_a_store() -> None:
     """A value that is made without connect() has its own text form, not Python's default."""
     shown = _python(

@@ -133,6 +133,7 @@ def test_a_secret_deep_in_digits_is_masked_at_any_alignment(
     assert len(masked.replace("***", "")) < len(outer) + 4 * len(before) + 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

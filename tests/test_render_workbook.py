@@ -362,6 +362,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert "folder" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_many_rows_cost_time_and_no_memory(tmp_path: Path) -> None:
     """Of twenty thousand rows only a few are in memory at a time, and the time is linear."""
     texts = [MarkedText([("Bel", False), ("l", True), ("a", False)], "removed"), "Bela", "Pets!B18"]

@@ -229,6 +229,7 @@ def test_a_dataframe_has_its_rows(tmp_path: Path) -> None:
     assert [each.address for each in sheet.problems] == ["row 1, price"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frame", "file", "folder"])
 def test_plan_takes_rules_as_read_does(tmp_path: Path, kind: str) -> None:
     """`rules` of plan, why and rehearse keep the rows out that break them, as those of `read` do,

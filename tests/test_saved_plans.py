@@ -180,6 +180,7 @@ class TestTampering:
             if changed != BODY:
                 self.is_refused(changed)
 
+    @pytest.mark.slow
     def test_every_byte_of_parquet(self, tmp_path: Path) -> None:
         """A plan in Parquet with one byte changed is refused, or is still the same plan: no program
         needs each byte of the format.

@@ -231,6 +231,7 @@ def test_other_headers_that_are_there_twice_are_numbered(tmp_path: Path) -> None
     }
 
 
+@pytest.mark.slow
 def test_very_many_headers_are_read_in_time(tmp_path: Path) -> None:
     """The time to read headers grows linearly, for equal and for different headers."""
     for name in ("x", "column {}"):

@@ -166,6 +166,7 @@ def test_no_green_triangles_and_no_tall_rows(path, book):
     assert book["Pets"]["G4"].alignment.wrap_text
 
 
+@pytest.mark.slow
 def test_many_rows_take_no_memory():
     """Of the rows of an export only a few are in memory as XML at a time."""
     rows = 20_000

@@ -52,6 +52,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
                 yield "".join(map(str, parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", _PATTERNS)
 def test_each_pattern_finds_a_message(pattern: str) -> None:
     """A message whose words change would show a command in a form, or an option in a round."""

@@ -37,6 +37,7 @@ def test_each_test_has_a_store_of_its_own(petsync_store, petsync_service):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_users_test_file_runs_with_the_fixtures(tmp_path: Path) -> None:
     """The fixtures exist after `pytest_plugins`, and not before; so does the test of the page."""
     page = Path(__file__).parents[1] / "docs" / "coming-from-httpx.md"

@@ -100,6 +100,7 @@ def test_half_a_surrogate_pair_is_named_before_it_is_sent(
     assert (caught.value.operation, caught.value.pet_id) == expected
 
 
+@pytest.mark.slow
 @given(st.text(), st.text())
 def test_a_form_carries_any_text(name: str, status: str) -> None:
     """Form fields with any text are read back the same."""

@@ -206,6 +206,7 @@ def test_a_plan_in_parquet_is_the_plan(shell: Shell, box: Sandbox) -> None:
     assert box.pets() == before
 
 
+@pytest.mark.slow
 def test_files_that_are_no_plans_stay(shell: Shell, box: Sandbox) -> None:
     """-o replaces no JSON or Parquet file other than a plan, and puts no plan among a sheet's
     files.
@@ -343,6 +344,7 @@ def test_why_shows_no_plan(shell: Shell, box: Sandbox, more: list[str]) -> None:
 TWO = "id,name,status\n1,Max,sold\n2,Moe,sold\n,New,sold\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "changed", "others"),
     [

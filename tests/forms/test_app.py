@@ -468,6 +468,7 @@ def test_named_by_the_environment(
     assert "store" not in page._names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("former", [None, "tok-former"])
 def test_the_environment_is_as_before_when_the_page_ends(
     here: Path, monkeypatch: pytest.MonkeyPatch, former: str | None
