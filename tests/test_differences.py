@@ -127,6 +127,26 @@ def test_tags_with_equal_names_have_their_ids(files):
     assert texts_of(ps.diff("a.csv", "c.csv"))[0][3] == {"tags": ("1:x; y; z", "1:x; 5:x; y")}
 
 
+def test_an_id_that_one_side_lacks_is_not_a_difference():
+    """Each category and each tag is compared with the one of the same row, however many rows have
+    it; an id counts only if both sides have one.
+    """
+    one, nameless = ps.Tag(1, "calm"), ps.Tag(None, "calm")
+    same = {"id": [1, 2, 3, 4, 5], "category": ["Dogs"] * 5, "category_id": [1] * 5}
+    a = pd.DataFrame({**same, "tags": [[one]] * 5})
+    b = pd.DataFrame(
+        {
+            "id": [1, 2, 3, 4, 5],
+            "category": ["Dogs", "Dogs", "Cats", "Dogs", "Dogs"],
+            "category_id": [None, 2, 1, None, 2],
+            "tags": [[nameless], [nameless], [ps.Tag(2, "calm")], [ps.Tag(1, "old")], [one]],
+        }
+    )
+    for sides in ((a, b), (b, a)):
+        found = {row.pet_id: [*row.values] for row in ps.diff(*sides).rows}
+        assert found == {2: ["category"], 3: ["category", "tags"], 4: ["tags"], 5: ["category"]}
+
+
 def test_a_row_that_one_side_removed_and_the_other_changed_is_a_conflict(files):
     """Nothing is lost: the removed row is listed with the values of the other side."""
     Path("gone.csv").write_text(OLD.replace("3,Leo,reserved,,\n", ""), "utf-8")
@@ -326,7 +346,8 @@ def _random_lines(dice):
     for number in range(1, 60):
         texts = [f"Pet {number}", f"Pet {number % 7}", '"a, ""b"""', "x" * dice.randrange(3)]
         ids = [str(number)] * 400 + ["", "7", " 8", "9.0", f'"{number}"', "0012"]
-        yield f"{dice.choice(ids)},{dice.choice(texts)},{dice.choice(['sold', '', 'odd'])},5"
+        statuses = ["sold", "", "odd", "Odd", " odd ", "SOLD", "odd\u00a0"]
+        yield f"{dice.choice(ids)},{dice.choice(texts)},{dice.choice(statuses)},5"
 
 
 _starts = st.from_regex(rb"[0-9]{0,20}[,;\t /:a\xff]?[0-9]{0,3}", fullmatch=True)
@@ -367,7 +388,9 @@ def test_only_differences_that_are_read_are_made(files):
 
 @pytest.mark.parametrize("seed", range(times(8)))
 def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
-    """Large files are compared without their common lines; the result is the same as with them."""
+    """Large files are compared without their common lines; the result is the same as with them, and
+    as that of two sheets, in which some statuses are unknown.
+    """
     dice = random.Random(seed)
     lines = [*_random_lines(dice)]
     other = list(lines)
@@ -391,3 +414,4 @@ def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
         monkeypatch.setattr("petsync.differences._LARGE", 0)
         found = ps.diff(*sides)
         assert found == whole
+        assert ps.diff(*map(ps.read_sheet, sides)) == whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -429,17 +430,18 @@ class _Comparison:
         masks = match.find_different_units(self._b.frame, self.at_b, self._a.frame, self.at_a)
         for unit, is_same in _SAME.items():
             at = np.flatnonzero(masks[unit])
-            pets = zip(
-                self._a.pets(self.at_a[at], unit), self._b.pets(self.at_b[at], unit), strict=True
-            )
-            masks[unit][at] = np.fromiter((not is_same(*both) for both in pets), bool, len(at))
+            at_a, at_b = self.at_a[at], self.at_b[at]
+            kinds, firsts = match.find_kinds(self._a.frame, at_a, self._b.frame, at_b, unit)
+            pets_a, pets_b = self._a.pets(at_a[firsts], unit), self._b.pets(at_b[firsts], unit)
+            differ = [not is_same(*both) for both in zip(pets_a, pets_b, strict=True)]
+            masks[unit][at] = np.array(differ, dtype=bool)[kinds]
         own = self._a.differ_in_own(self.at_a, self._b, self.at_b)
-        found = []
-        for n in np.flatnonzero(match.any_unit(masks) | own).tolist():
-            pair = _Pair(int(self.at_a[n]), int(self.at_b[n]))
-            self._units[pair] = [unit for unit in self._a.units if masks[unit][n]]
-            found.append(pair)
-        return found
+        at = np.flatnonzero(match.any_unit(masks) | own)
+        pairs = map(_Pair, self.at_a[at].tolist(), self.at_b[at].tolist())
+        differ_in = (masks[unit][at].tolist() for unit in self._a.units)
+        for pair, *are_different in zip(pairs, *differ_in, strict=True):
+            self._units[pair] = [*compress(self._a.units, are_different)]
+        return [*self._units]
 
 
 class LongRows(LongSequence[RowDifference]):

@@ -38,7 +38,7 @@ from petsync.plan.fields import (
     with_unknown_fields,
 )
 from petsync.table.base import Base
-from petsync.table.columns import ADDING, CLEARED, COLUMNS, Column
+from petsync.table.columns import ADDING, CLEARED, COLUMNS, LISTS, Column
 from petsync.table.frame import (
     FEW,
     Mask,
@@ -75,6 +75,7 @@ __all__ = [
     "edited_units",
     "find_absent_ids",
     "find_different_units",
+    "find_kinds",
     "find_positions",
     "find_unproved_ids",
     "folded_among",
@@ -196,6 +197,21 @@ def find_different_units(
     return {unit: masks[unit] | back[unit] for unit in UNITS}
 
 
+def find_kinds(
+    one: pd.DataFrame, at: Positions, other: pd.DataFrame, places: Positions, unit: Unit
+) -> tuple[Positions, Positions]:
+    """Return a number for each pair of pets, the same for pairs that have the same values in the
+    unit; and the position of the first pair with each number.
+    """
+    sides = (one, at), (other, places)
+    return _number_rows(
+        _encode(frame[column].array, rows, column)
+        for frame, rows in sides
+        for column in COLUMNS_OF[unit]
+        if column in frame
+    )
+
+
 def edited_units(rows: pd.DataFrame, at: Positions, base: Base) -> dict[Unit, Mask]:
     """Return, by unit, a mask of the rows `at` that differ from the sheet's last values in the
     base. A row whose pet the base lacks differs in every unit.
@@ -304,16 +320,26 @@ def _compare_lists(same: Callable[[Any, Any], bool], *, has_ids: bool) -> _Compa
         some = np.flatnonzero(result)
         mine, theirs = left.take(at[some]), right.take(places[some])
         # Many pets have the same tags, so each pair of lists is compared only once.
-        codes, other_codes = 2 * mine.encode() + mine.are_missing(), theirs.encode()
-        pairs, kinds = pd.factorize(codes * (int(other_codes.max(initial=0)) + 1) + other_codes)
-        first = np.zeros(len(kinds), dtype=np.intp)
-        first[pairs[::-1]] = np.arange(len(some))[::-1]
+        pairs, first = _number_rows([2 * mine.encode() + mine.are_missing(), theirs.encode()])
         lists = zip(mine.take(first).to_lists(), theirs.take(first).to_lists(), strict=True)
         differ = [one is not None and not same(one, other or ()) for one, other in lists]
         result[some] = np.array(differ, dtype=bool)[pairs]
         return result
 
     return _Comparison(differs, mask)
+
+
+def _number_rows(columns: Iterable[npt.NDArray[np.int64]]) -> tuple[Positions, Positions]:
+    """Return a number for each row of these columns, the same for equal rows; and the position of
+    the first row with each number.
+    """
+    kinds: Positions = np.zeros(0, dtype=np.intp)
+    for n, codes in enumerate(columns):
+        joined = kinds * (int(codes.max(initial=0)) + 1) + codes if n else codes
+        kinds, _ = pd.factorize(joined)
+    first = np.zeros(int(kinds.max(initial=-1)) + 1, dtype=np.intp)
+    first[kinds[::-1]] = np.arange(len(kinds))[::-1]
+    return kinds, first
 
 
 def _items_at(column: _Array, at: Positions, has_ids: bool) -> tuple[Items, Positions]:
@@ -324,6 +350,15 @@ def _items_at(column: _Array, at: Positions, has_ids: bool) -> tuple[Items, Posi
         return column.items, at
     lists = _list_values(column.take(at))
     return Items.of(lists, has_ids=has_ids), np.arange(len(at))
+
+
+def _encode(values: _Array, at: Positions, column: Column) -> npt.NDArray[np.int64]:
+    """Return a number for each value of a column at these positions, the same for equal values."""
+    if column in LISTS:
+        items, places = _items_at(values, at, has_ids=column == "tags")
+        return items.take(places).encode()
+    codes: Positions = pd.factorize(np.asarray(values.take(at)))[0]
+    return codes + 1
 
 
 def _arrow(texts: _Array) -> Any:
