@@ -604,12 +604,13 @@ _ahead: dict[Path, Future[bytes]] = {}
 
 @contextmanager
 def reading_ahead(paths: Iterable[Path]) -> Iterator[None]:
-    """Read the files into memory at once, while the caller imports modules. The first `read_bytes`
-    of each of them in the block takes the bytes.
+    """Read the files into memory, one after the other, while the caller imports modules. The first
+    `read_bytes` of each of them in the block takes the bytes.
     """
     ahead = {*paths}
-    with ThreadPoolExecutor(max(1, len(ahead))) as threads:
-        _ahead.update({path: threads.submit(_read_now, path) for path in ahead})
+    # Two threads would take a processor from the imports.
+    with ThreadPoolExecutor(1) as thread:
+        _ahead.update({path: thread.submit(_read_now, path) for path in ahead})
         try:
             yield
         finally:
@@ -622,7 +623,7 @@ def read_bytes(path: Path) -> bytes:
     meanwhile.
     """
     ahead = _ahead.pop(path, None)
-    return _read_now(path) if ahead is None else ahead.result()
+    return _read_now(path) if ahead is None or ahead.cancel() else ahead.result()
 
 
 def _read_now(path: Path) -> bytes:
