@@ -84,7 +84,7 @@ def diff(
     columns = (*match_on,) if isinstance(match_on, Iterable) else match_on
     on = PlanOptions(match_on=(match_on,) if isinstance(match_on, str) else columns).match_on
     mapping = dict(options.pop("mapping", None) or {})
-    given = ReadOptions.of({**options, "defaults": mapping})
+    given = ReadOptions.of({**options, "defaults": mapping, "any_status": True})
     values = [a, b] if base is None else [a, b, base]
     with pause_collection():
         if not any(map(is_address, values)):

@@ -451,7 +451,14 @@ def read_source(source: Source, options: ReadOptions) -> Sheet:
         del source, digest
         statuses = options.statuses, known
         sheet = validate_grid(
-            grid, origin, columns, statuses, options.clear, base, rules=options.rules
+            grid,
+            origin,
+            columns,
+            statuses,
+            options.clear,
+            base,
+            rules=options.rules,
+            any_status=options.any_status,
         )
     # Arrow keeps freed memory for itself, which the comparison would need in addition.
     del grid
@@ -588,17 +595,18 @@ def validate_grid(
     base: Base | None = None,
     *,
     rules: Sequence[SheetRule] = (),
+    any_status: bool = False,
     observed: Observed | None = None,
 ) -> Sheet:
     """Return the sheet of a grid, with its findings. `statuses` is a pair: the usual statuses and
-    the further valid ones. `base` is the base of the file, `rules` are the user's own. `observed`
-    is filled if the grid is a part of a sheet.
+    the further valid ones; with `any_status`, all are valid. `base` is the base of the file,
+    `rules` are the user's own. `observed` is filled if the grid is a part of a sheet.
     """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     own = {rule_code(rule): findings_rule(rule) for rule in rules}
     notes = Notes(grid, {**headers.others, **headers.columns}, own)
     reading = _SheetReader(grid, headers, notes, clear, base, rules, observed)
-    reading.validate(*statuses)
+    reading.validate(*statuses, any_status=any_status)
     sheet = reading.sheet(origin)
     if all(problem.rule != "unknown-status" for problem in sheet.problems):
         return sheet
@@ -678,12 +686,16 @@ class _SheetReader:
     repeats: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
     checked: Checked = field(default_factory=Checked)
 
-    def validate(self, statuses: Sequence[str], known: Collection[str]) -> None:
+    def validate(
+        self, statuses: Sequence[str], known: Collection[str], *, any_status: bool
+    ) -> None:
         """Validate every cell, then the rows, then the whole sheet."""
         validators = {
             "id": lambda column: pet_ids(column, self.base),
             "name": lambda column: columns.names(column, self._exported_texts("name")),
-            "status": lambda column: columns.statuses(column, statuses, known),
+            "status": lambda column: columns.statuses(
+                column, statuses, known, is_any_valid=any_status
+            ),
             "category": lambda column: columns.categories(
                 column, self._exported_texts("category"), self.clear
             ),

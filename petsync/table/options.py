@@ -92,6 +92,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The valid statuses."""
     known_statuses: Collection[str] = ()
     """Further valid statuses."""
+    any_status: bool = False
+    """Whether every other status is valid, too."""
     clear: str = CLEAR
     """A cell with this text empties the field."""
     corrections: Mapping[str, str] = {}

@@ -1448,9 +1448,11 @@ def names(column: Column, exported: Container[str]) -> Any:
     return free_text(column)
 
 
-def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> Any:
+def statuses(
+    column: Column, usual: Sequence[str], known: Collection[str], *, is_any_valid: bool = False
+) -> Any:
     """Return the statuses, spelled like those in `usual` and `known`. A cleared cell becomes "", an
-    unknown status a missing value.
+    unknown status a missing value, unless any is valid.
     """
     offered = [*usual, *sorted(set(known) - set(usual))]
 
@@ -1459,7 +1461,8 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
             return TextResult(text)
         typed, normal = trim(text), normal_status(text)
         matches = (each for each in offered if normal_status(each) == normal)
-        status = typed if typed in known or typed in usual else next(matches, None)
+        is_known = typed in known or typed in usual
+        status = typed if is_known else next(matches, typed if is_any_valid else None)
         has_spaces = NBSP in text.replace(typed, "")
         spaces = [Note("no-break-space", text, "", "", status, True)] if has_spaces else []
         if status is None:
