@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Unpack
 
@@ -174,11 +175,12 @@ def _read_own_lines(
     sources = [*pool.map(load, paths)]
     if any(each.kind != "text" for each in sources):
         return None
-    own = leave_out_common_lines(*pool.map(Lines, sources))
+    lines_a, lines_b = pool.map(Lines, sources)
+    own = leave_out_common_lines(lines_a, lines_b, pool)
     if own is None:
         return None
-    read = _with_statuses([read_source(each.source, options) for each in own])
-    one, two = (each for each in read if isinstance(each, Sheet))
+    read = pool.map(read_source, (each.source for each in own), repeat(options))
+    one, two = read
     named = np.fromiter(one.named_ids | two.named_ids, np.int64)
     if (
         one.blocked

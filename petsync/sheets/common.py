@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +44,7 @@ class OwnLines(NamedTuple):
     """The ids at the start of the lines that are left out, each of them once in either file."""
 
 
-def leave_out_common_lines(a: Lines, b: Lines) -> tuple[OwnLines, OwnLines] | None:
+def leave_out_common_lines(a: Lines, b: Lines, pool: Executor) -> list[OwnLines] | None:
     """Return both files without the lines that start with an id and are the same in both; None if a
     record has several lines, so that a line need not be a record.
 
@@ -53,10 +55,10 @@ def leave_out_common_lines(a: Lines, b: Lines) -> tuple[OwnLines, OwnLines] | No
     ids, at_a, at_b = _pair(a, b)
     masks = [_find_same(a, b, at_a[part], at_b[part]) for part in blocks(len(ids))]
     same = np.flatnonzero(np.concatenate([np.empty(0, bool), *masks]))
-    own_a, own_b = a.without(at_a[same], ids[same]), b.without(at_b[same], ids[same])
+    own = [*pool.map(Lines.without, (a, b), (at_a[same], at_b[same]), repeat(ids[same]))]
     # The lines of B that are left out are lines of A.
-    rest = own_b.source.data
-    return (own_a, own_b) if _are_records(rest, _find_starts(rest)) else None
+    rest = own[1].source.data
+    return own if _are_records(rest, _find_starts(rest)) else None
 
 
 def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
