@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from uuid import UUID
 
 import msgspec
@@ -66,7 +66,6 @@ from petsync.sheets.validate.columns import (
     positions,
 )
 from petsync.sheets.validate.findings import Note, Notes, escaped_list
-from petsync.sheets.validate.own import Checked, Observed, OwnRules, findings_rule, hash_texts
 from petsync.sheets.validate.rows import (
     find_copies,
     note_non_data,
@@ -74,6 +73,7 @@ from petsync.sheets.validate.rows import (
     note_suspects,
     note_worksheet,
 )
+from petsync.sheets.validate.rules import findings_rule
 from petsync.sheets.xlsx.contents import find_plain, replace_texts
 from petsync.table.arrow import TAG_IDS, ArrowStream, PetTable, are_same
 from petsync.table.base import Base, base_of_frame
@@ -122,6 +122,9 @@ from petsync.table.sheet import (
     frame_of,
     rows_of,
 )
+
+if TYPE_CHECKING:
+    from petsync.sheets.validate.own import Checked, Observed
 
 __all__ = [
     "Origin",
@@ -684,7 +687,7 @@ class _SheetReader:
     cleared: dict[str, Bools] = field(default_factory=dict)
     blank: dict[str, Bools] = field(default_factory=dict)
     repeats: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    checked: Checked = field(default_factory=Checked)
+    checked: Checked | None = None
 
     def validate(
         self, statuses: Sequence[str], known: Collection[str], *, any_status: bool
@@ -750,7 +753,7 @@ class _SheetReader:
     def sheet(self, origin: Origin) -> Sheet:
         """Return the validated sheet."""
         blocked = self.notes.find_blocked()
-        if self.checked.blocked is not None:
+        if self.checked is not None and self.checked.blocked is not None:
             blocked |= self.checked.blocked
         keep = np.flatnonzero(~blocked & ~self.repeats)
         index = pd.Index(self.grid.rows[keep], name="row")
@@ -776,7 +779,7 @@ class _SheetReader:
             files=tuple(self.grid.files),
             digest=origin.digest,
             corrections=tuple(self.grid.corrections),
-            rules=self.checked.results,
+            rules=() if self.checked is None else self.checked.results,
             given_rules=tuple(self.rules),
         )
 
@@ -831,6 +834,9 @@ class _SheetReader:
             self._apply_rules(active)
 
     def _apply_rules(self, active: Bools) -> None:
+        # Most sheets have no rules of the user's own.
+        from petsync.sheets.validate.own import OwnRules
+
         own = OwnRules(
             grid=self.grid,
             headers=self.headers,
@@ -846,6 +852,9 @@ class _SheetReader:
 
     def _observe(self, observed: Observed) -> None:
         """Record what shows which rows of other parts concern the rows of this part."""
+        # Most sheets are validated as a whole.
+        from petsync.sheets.validate.own import hash_texts
+
         grid, columns = self.grid, self.headers.columns
         observed.ids = self._ids()
         observed.without_id = self._mask(self.blank, "id", missing=True)

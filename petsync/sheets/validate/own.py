@@ -21,14 +21,13 @@ from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.headers import ACTION, Headers, fold_header
 from petsync.sheets.validate.findings import Note, Notes
 from petsync.sheets.validate.rows import list_places
-from petsync.sheets.validate.rules import Rule
 from petsync.sheets.validate.text import nearest_choice
 from petsync.table.columns import KIND_OF
 from petsync.table.expressions import RuleColumn
 from petsync.table.rules import RuleResult, SheetRule, describe, rule_code
 from petsync.table.violations import Broken, evaluate, flat, list_column, with_nulls
 
-__all__ = ["Checked", "Observed", "OwnRules", "RuleRows", "findings_rule", "hash_texts"]
+__all__ = ["Checked", "Observed", "OwnRules", "RuleRows", "hash_texts"]
 
 
 Hashes = npt.NDArray[np.uint64]
@@ -88,18 +87,6 @@ def hash_texts(columns: Iterable[pa.Array], rows: int) -> Hashes:
         own = pd.util.hash_array(folded, categorize=False)
         hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + own
     return hashes
-
-
-def findings_rule(rule: SheetRule) -> Rule:
-    """Return the rule of the findings."""
-    return Rule(
-        code=rule_code(rule),
-        severity=rule.severity,
-        meaning=describe(rule),
-        example="",
-        fixed="",
-        cure="",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

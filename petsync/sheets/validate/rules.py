@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from petsync.table.rules import SheetRule, describe, rule_code
+
 __all__ = [
     "CHARACTERS",
     "FIELDS",
@@ -18,6 +20,7 @@ __all__ = [
     "SHEET",
     "Rule",
     "error",
+    "findings_rule",
     "warning",
 ]
 
@@ -72,6 +75,18 @@ def _rule(severity: Severity, code: str, *texts: str) -> Rule:
         fixed=fixed,
         cure=cure,
         more=more,
+    )
+
+
+def findings_rule(rule: SheetRule) -> Rule:
+    """Return the rule of the findings of a rule of the user's own."""
+    return Rule(
+        code=rule_code(rule),
+        severity=rule.severity,
+        meaning=describe(rule),
+        example="",
+        fixed="",
+        cure="",
     )
 
 
