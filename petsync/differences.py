@@ -179,7 +179,9 @@ def _read_own_lines(
     own = leave_out_common_lines(lines_a, lines_b, pool)
     if own is None:
         return None
-    read = pool.map(read_source, (each.source for each in own), repeat(options))
+    read = pool.map(read_source, [each.source for each in own], repeat(options))
+    # Release the bytes of the whole files meanwhile.
+    del sources, lines_a, lines_b
     one, two = read
     named = np.fromiter(one.named_ids | two.named_ids, np.int64)
     if (
