@@ -11,7 +11,7 @@ import petsync as ps
 from petsync._files import is_file, write_atomically
 from petsync.cli.context import Context, SheetPath, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
-from petsync.cli.options import file_option, limit_option, sheet_options
+from petsync.cli.options import file_option, limit_option, must_still_wait, sheet_options
 from petsync.cli.plan import FORMATS, choose_format
 from petsync.errors import SheetError
 from petsync.plan.options import MATCHABLE
@@ -109,6 +109,8 @@ def command(
     rows from being compared, 1 if a file cannot be read.
     """
     form = _choose_format(context, form, outputs, [a, b, *([] if base is None else [base])])
+    for side in (a, b, base):
+        must_still_wait(context, side)
     known: dict[Path | str | None, Comparable] = {}
     if _STORE in (a, b, base):
         with context.connect() as store, context.busy("Reading the store"):

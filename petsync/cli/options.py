@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, get_args, get_
 
 import click
 
+from petsync._display import quote
 from petsync._files import has_wildcards, is_folder, is_in_parts, write_atomically
 from petsync._options import Keyword, Option, iter_keywords
 from petsync.apply.options import ApplyKeywords
@@ -32,6 +33,7 @@ from petsync.table.columns import COLUMNS, Column
 from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:
+    from petsync.cli.context import Context
     from petsync.client.loaders import Lookups
     from petsync.plan.change import Snapshot
     from petsync.plan.explain import Explanations
@@ -68,6 +70,7 @@ __all__ = [
     "keyword_options",
     "limit_option",
     "memory_option",
+    "must_still_wait",
     "plan_from_sheet",
     "plan_options",
     "read_inputs",
@@ -152,10 +155,65 @@ def find_job_of_file(state: Path, path: Path | str) -> str:
     from petsync.reconcile.state import History
 
     own = os.path.realpath(path)
-    for round_ in reversed(History(state).rounds()):
+    for round_ in reversed(History(_find_state_of(path, state)).rounds()):
         if own in [os.path.realpath(each) for each in (round_.waiting, round_.source) if each]:
             return round_.job
     return ""
+
+
+def _find_state_of(path: Path | str, state: Path) -> Path:
+    """Return the state folder of the round that stored the file as a waiting plan, else `state`."""
+    folder = Path(os.path.realpath(path)).parent
+    return folder.parents[1] if folder.parts[-2:] == ("reconcile", "waiting") else state
+
+
+def must_still_wait(context: Context, path: Path | str | None) -> None:
+    """Raise PlanError if the file is missing, and a round stored a plan in it that waited for
+    release. The error names the round that replaced or removed the plan, and the file that waits
+    now.
+    """
+    if not isinstance(path, Path) or path.suffix != ".json" or path.exists():
+        return
+    from petsync.reconcile.state import History
+
+    own = os.path.realpath(path)
+    later: list[Round] = []
+    for round_ in reversed(History(_find_state_of(path, context.settings.state)).rounds()):
+        if round_.waiting and os.path.realpath(round_.waiting) == own:
+            raise _build_ended_error(path, round_, later[::-1])
+        later.append(round_)
+
+
+_ENDED_EARLY = frozenset({"error", "locked", "interrupted"})
+"""The statuses of rounds that may have ended before they removed a waiting plan."""
+
+
+def _build_ended_error(path: Path, last: Round, later: Sequence[Round]) -> PlanError:
+    """Return the error for a plan that no longer waits in its file. `last` is the round that stored
+    it last; `later` has all rounds since then, the oldest first.
+    """
+    problem = f"{path}: the plan of job {last.name} no longer waits"
+    sides = {(last.job, last.part), (last.store, last.source or last.id)}
+    own = [each for each in later if sides & {(each.job, each.part), (each.store, each.source)}]
+    if not own:
+        return PlanError(
+            f"{problem}: it was released, or the file was removed",
+            hint=f"No round of the job has ended since {_format_start(last)}. The next one "
+            "compares sheet and store again.",
+        )
+    first = next((each for each in own if each.status not in _ENDED_EARLY), own[0])
+    did = "replaced it" if first.waiting else "removed it: it was released, or is no longer needed"
+    now = next((each.waiting for each in reversed(own) if each.waiting), "")
+    return PlanError(
+        f"{problem}: the round of {_format_start(first)} ({first.id}) {did}",
+        hint=f"`petsync apply {quote(now)}` shows the plan that waits now."
+        if now and Path(now).exists()
+        else "No plan of this job waits now.",
+    )
+
+
+def _format_start(round_: Round) -> str:
+    return f"{datetime.fromisoformat(round_.started).astimezone():%Y-%m-%d %H:%M}"
 
 
 def find_job_of_run(state: Path, name: str) -> str:

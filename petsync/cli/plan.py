@@ -46,6 +46,7 @@ from petsync.cli.options import (
     is_saved_plan,
     limit_option,
     memory_option,
+    must_still_wait,
     plan_from_sheet,
     plan_options,
     read_inputs,
@@ -758,6 +759,7 @@ def rehearse_command(
     """
     is_plan = is_saved_plan(source)
     _check_files(source, output, keep, page)
+    must_still_wait(context, source)
     _check_faults(faults, seed)
     if is_plan and compare_options:
         raise click.UsageError(

@@ -46,6 +46,7 @@ from petsync.cli.options import (
     is_saved_plan,
     keyword_options,
     limit_option,
+    must_still_wait,
     plan_from_sheet,
     plan_options,
     read_plan,
@@ -307,6 +308,7 @@ def apply_command(
             f"The options of a saved plan are fixed: leave out {compare_options.flags}."
         )
     check_outputs(source, results, page)
+    must_still_wait(context, plan_path)
     if plan_path and is_sheet_plan(plan_path):
         if results or page or into_sheet or selection:
             raise click.UsageError(

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,55 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     assert "petsync apply" not in page
     assert output["report"] in page
     assert "2 runs outside rounds, 2 changes for the store; the last" in page
+
+
+def test_a_plan_that_no_longer_waits(
+    shell: Shell, config: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a round has replaced or removed a waiting plan, commands that name its file say which
+    round, when, and which file waits now, also in another folder.
+    """
+    text = config.read_text("utf-8").replace('"push"', '"two-way"')
+    config.write_text(f"{text}[jobs.catalogue.guard]\nmax_update = 0\n", "utf-8")
+
+    def run_round() -> Any:
+        return shell("reconcile", config, "--json").json["rounds"][0]["round"]
+
+    def refused(*words: object) -> str:
+        done = shell(*words)
+        assert (done.code, "No such file" in done.err) == (1, False)
+        return " ".join(done.err.split())
+
+    sheet = config.with_name("catalogue.csv")
+    ps.write_sheet(ps.frame_from_pets(shop()), sheet, base=False)
+    agreed = sheet.read_text("utf-8")
+    assert run_round()["status"] == "in-sync"
+    sheet.write_text(agreed.replace("Rex", "Rexi"), "utf-8")
+    waiting = run_round()["waiting"]
+    sheet.write_text(agreed, "utf-8")
+    box.put(ps.Pet(id=5, name="Tommy", status="sold"))
+    replaced = run_round()
+    assert replaced["status"] == "waiting"
+    assert replaced["waiting"] != waiting
+    when = datetime.fromisoformat(replaced["started"]).astimezone()
+    monkeypatch.chdir(config.parent.parent)
+    said = refused("apply", waiting)
+    assert "the plan of job catalogue no longer waits" in said
+    assert f"the round of {when:%Y-%m-%d %H:%M} ({replaced['id']}) replaced it" in said
+    assert f"`petsync apply {replaced['waiting']}` shows the plan that waits now." in said
+    assert f"({replaced['id']}) replaced it" in refused("rehearse", waiting, "--url", box.url)
+    assert f"({replaced['id']}) replaced it" in refused("diff", waiting, sheet)
+    box.put(ps.Pet(id=5, name="Tom", status="sold"))
+    config.write_text("[", "utf-8")
+    shell("reconcile", config)
+    config.write_text(text.replace("[jobs.catalogue]", "[jobs.renamed]"), "utf-8")
+    removed = run_round()
+    assert removed["status"] == "in-sync"
+    said = refused("apply", replaced["waiting"])
+    assert f"({removed['id']}) removed it: it was released, or is no longer needed" in said
+    assert "No plan of this job waits now." in said
+    Path(config.parent / ".petsync/reconcile/history.jsonl").unlink()
+    assert shell("apply", waiting).code == 1
 
 
 def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
