@@ -312,9 +312,25 @@ def test_a_strict_job_says_why_nothing_was_done() -> None:
     hint = "Nothing was changed, because strict is set."
     stopped = round_of(status="findings", findings=1, problem="/srv/pets.csv: 1 error", hint=hint)
     text = " ".join(round_text(RoundReport(round=stopped, open=finding)).split())
-    assert "1 error in the sheet keeps the whole sheet from being used." in text
+    assert "1 error in the sheet keeps all of it from being used." in text
+    assert "1 error in the sheet: the whole sheet is left out" in text
     assert f"/srv/pets.csv: 1 error. {hint}" in text
     assert "used," not in text
+
+
+def test_errors_say_what_of_the_sheet_is_left_out() -> None:
+    """An error of a header leaves out its column, an error in a row leaves out the row."""
+    header = Difference(kind="finding", problem="a new header", address="line 1, column 2")
+    row = Difference(kind="finding", problem="no such status", row=3, address="line 3, column 3")
+    for found, parts in (
+        ([header], "columns"),
+        ([row], "rows"),
+        ([row, header], "columns and rows"),
+    ):
+        result = RoundReport(round=round_of(status="findings", findings=len(found)), open=(*found,))
+        text = " ".join(round_text(result).split())
+        assert f"in the sheet: these {parts} are left out" in text
+        assert "a part of it from being used." in text
 
 
 @pytest.mark.parametrize("status", report_round.STATUS_WORDS)

@@ -130,7 +130,6 @@ _KIND_MEANING: Mapping[Kind, str] = {
     "conflict": "each needs a decision, and stays open until then",
     "waiting": "part of a plan over its guard's limits",
     "failed": "changes that failed or are not sent yet",
-    "finding": "these rows are left out",
     "drift": "between sheet and store",
     "note": "for information",
 }
@@ -206,7 +205,7 @@ def _describe_end(round_: Round) -> str:
         "drift": f"{differences} between sheet and store",
         "findings": f"{count(round_.findings, 'error')} in the sheet "
         f"{'keeps' if round_.findings == 1 else 'keep'} "
-        f"{'the whole sheet' if round_.problem else 'rows'} from being used",
+        f"{'all' if _is_unused(round_) else 'a part'} of it from being used",
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which "
         f"{'needs' if round_.conflicts == 1 else 'need'} a decision",
         "failed-rows": f"{count(round_.failed, 'change')} could not be applied",
@@ -359,9 +358,21 @@ def open_title(kind: Kind, total: int) -> str:
     return _format_total(kind, total)
 
 
-def kind_meaning(kind: Kind) -> str:
-    """Return the meaning of a kind of difference, as the continuation of its title."""
-    return _KIND_MEANING[kind]
+def kind_meaning(kind: Kind, differences: Sequence[Difference], round_: Round) -> str:
+    """Return what the differences of a kind mean, as the continuation of their title."""
+    if kind != "finding":
+        return _KIND_MEANING[kind]
+    if _is_unused(round_):
+        return "the whole sheet is left out"
+    # An error of no row and no pet is one of a header.
+    headers = [each.row is None and each.pet_id is None for each in differences]
+    parts = sorted({"columns" if is_header else "rows" for is_header in headers})
+    return f"these {' and '.join(parts)} are left out"
+
+
+def _is_unused(round_: Round) -> bool:
+    """Return true if errors in the sheet kept all of it from being used, as in a strict job."""
+    return round_.status == "findings" and bool(round_.problem)
 
 
 def fields_of(each: Difference) -> str:

@@ -292,8 +292,9 @@ def _differences(
             table = [Details(count(len(others), "change"), table, is_open=False)]
         shown = first(others, limit).shown
         is_open = is_page or (kind != "note" and len(shown) <= fold_limit(limit))
+        meaning = kind_meaning(kind, differences, round_report.round)
         yield Details(
-            f"{open_title(kind, len(differences))}: {kind_meaning(kind)}",
+            f"{open_title(kind, len(differences))}: {meaning}",
             [Note(cure_of_kind(kind, round_report.round), "quiet"), *groups, *table],
             is_open=is_open,
         )
