@@ -259,7 +259,8 @@ def test_the_rows_say_what_was_last_handed_over(
 
 def test_a_plan_is_used_once(journal: Journal) -> None:
     """A second run of a plan is refused, and the error names the first run. While that run is
-    active, the error does not say that the plan was applied: the run may still be refused.
+    active, the error does not say that the plan was applied: the run may still be refused. If it
+    was stopped, the error says what it applied, and names the way to finish it.
     """
     plan = small_plan()
 
@@ -270,10 +271,22 @@ def test_a_plan_is_used_once(journal: Journal) -> None:
         assert "Wait until that run has ended" in caught.value.hint
         with pytest.raises(StalePlanError, match="is being applied, in run 20261121-one"):
             journal.check_unused(plan.fingerprint)
-        await closed(first)
-        with pytest.raises(StalePlanError, match="in run 20261121-one") as caught:
+        await first.close()
+        for match in (
+            "one of this plan was stopped before it sent anything",
+            r"applied 1 of its \d",
+        ):
+            with pytest.raises(StalePlanError, match=match) as caught:
+                begin_run(journal, "20261121-two", plan)
+            assert '`store.resume("20261121-one")` finishes it' in caught.value.hint
+            session = journal.resume("20261121-one")
+            await intended(session, 0, plan.changes[0])
+            session.record_result(result(0, plan.changes[0], "applied"))
+            await session.close()
+        await closed(journal.resume("20261121-one"))
+        with pytest.raises(StalePlanError, match="already applied, in run 20261121-one") as caught:
             begin_run(journal, "20261121-two", plan)
-        assert '`store.resume("20261121-one")`' in caught.value.hint
+        assert "resume" not in caught.value.hint
 
     asyncio.run(work())
     assert journal.find_run_of_plan(plan.fingerprint) == "20261121-one"

@@ -75,6 +75,7 @@ from petsync.plan.report import (
     RunResults,
     collect_results,
     find_undoing_runs,
+    is_resumable,
     result_of,
 )
 from petsync.protocol.operations import Traffic
@@ -102,7 +103,6 @@ __all__ = [
     "find_unfinished",
     "give_up",
     "has_unknown",
-    "is_resumable",
     "is_unassigned",
     "mark_absent",
     "mark_confirmed",
@@ -837,14 +837,6 @@ def build_earlier_results(
         unverified=unverified,
         seconds=seconds,
     )
-
-
-def is_resumable(past: PastRun) -> bool:
-    """Return true if the run did not end, or if some of its changes failed or have an unknown
-    outcome. This includes a run in progress, which can be resumed when its process has ended.
-    """
-    trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
-    return past.state != "done" or bool(past.open or trouble)
 
 
 def find_unfinished(runs: Sequence[PastRun], *, with_running: bool = False) -> Iterator[PastRun]:

@@ -823,8 +823,9 @@ def resume_command(
     failed, 4 if a sentinel has changed, 5 for conflicts, 6 if a run uses this store, 7 if stopped
     again.
     """
-    from petsync.apply.engine import is_resumable, refuse_drifted
+    from petsync.apply.engine import refuse_drifted
     from petsync.plan.change import FailedLookup
+    from petsync.plan.report import is_resumable
 
     check_outputs(None, results, page)
     with interruptible_run(context):

@@ -41,6 +41,7 @@ __all__ = [
     "count_remaining",
     "find_undoing_runs",
     "has_remaining",
+    "is_resumable",
     "merge_results",
     "result_of",
     "runs_of",
@@ -673,6 +674,14 @@ def runs_of(runs: Sequence[PastRun], rounds: Iterable[Round]) -> list[PastRun]:
 def has_remaining(run: PastRun) -> bool:
     """Return true if a run has changes that were not made, or have an unknown outcome."""
     return run.state != "done" or count_remaining(run) > 0
+
+
+def is_resumable(past: PastRun) -> bool:
+    """Return true if the run did not end, or if some of its changes failed or have an unknown
+    outcome. This includes a run in progress, which can be resumed when its process has ended.
+    """
+    trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
+    return past.state != "done" or bool(past.open or trouble)
 
 
 def count_remaining(run: PastRun) -> int:

@@ -36,7 +36,6 @@ from petsync.apply.engine import (
     give_up,
     has_unknown,
     is_of_file,
-    is_resumable,
     settle_overruled,
     settle_overtaken,
     settle_superseded,
@@ -79,7 +78,15 @@ from petsync.plan.lineage import (
 )
 from petsync.plan.match import find_absent_ids, find_unproved_ids, pets_of
 from petsync.plan.plan import Plan
-from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, find_undoing_runs
+from petsync.plan.report import (
+    OUTCOMES,
+    Entry,
+    PastRun,
+    Progress,
+    Report,
+    find_undoing_runs,
+    is_resumable,
+)
 from petsync.plan.scope import longest_list
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from petsync._display import count
 from petsync._files import (
     check_state_folder,
     make_private_folder,
@@ -68,6 +69,8 @@ from petsync.plan.report import (
     RunKind,
     RunResults,
     collect_results,
+    find_undoing_runs,
+    is_resumable,
 )
 from petsync.table.base import SourceRow
 
@@ -434,10 +437,17 @@ def check_unused(connection: sqlite3.Connection, fingerprint: str) -> None:
             hint="Wait until that run has ended, and see `petsync runs`. If the run is not listed "
             "there, nothing was sent, and the same plan can be applied.",
         )
+    past = read_past_run(connection, run)
+    if not is_resumable(past) or used in find_undoing_runs(read_past_runs(connection)):
+        raise StalePlanError(
+            f"this plan was already applied, in run {used}", hint=suggest_new_plan(run.undoes)
+        )
+    end = f"has applied {past.counts['applied']:,} of its {count(past.total, 'change')}"
+    if not past.open and not any(past.counts[each] for each in ("applied", "failed", "unknown")):
+        end = "was stopped before it sent anything"
     raise StalePlanError(
-        f"this plan was already applied, in run {used}",
-        hint=f"{suggest_new_plan(run.undoes)} If that run was stopped, `petsync resume {used}` "
-        "finishes it.",
+        f"run {used} of this plan {end}",
+        hint=f"`petsync resume {used}` finishes it, and sends no change twice.",
     )
 
 
@@ -552,8 +562,8 @@ def _read_past_runs(connection: sqlite3.Connection, runs: Sequence[Run]) -> list
     counts: dict[str, Counter[str | None]] = defaultdict(Counter)
     for run_id, started, ended, stopped in connection.execute(_SESSIONS, wanted):
         sessions[run_id].append((started, ended, stopped))
-    for run_id, outcome, count in connection.execute(_COUNTS, wanted):
-        counts[run_id][outcome] = count
+    for run_id, outcome, number in connection.execute(_COUNTS, wanted):
+        counts[run_id][outcome] = number
     pets = dict(connection.execute(_PETS, wanted))
     return [
         _build_past_run(
