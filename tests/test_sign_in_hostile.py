@@ -124,6 +124,34 @@ def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -
 
 
 @pytest.mark.parametrize(
+    ("status", "code", "hint"),
+    [
+        (401, "invalid_client", "Correct or unset PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."),
+        (400, "invalid_client", "Correct or unset PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."),
+        (401, "", "Correct or unset PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."),
+        (400, "unauthorized_client", "Use another sign-in, or ask the operators of the service."),
+    ],
+)
+def test_a_refused_client_has_one_way_out(
+    service: Service, tmp_path: Path, status: int, code: str, hint: str
+) -> None:
+    """If the service gives no token to the client of the environment, the hint names the variables
+    only if their values are wrong, and nothing else.
+    """
+    environ = {"PETSYNC_CLIENT_ID": CLIENT, "PETSYNC_CLIENT_SECRET": SECRET}
+    service.token = as_json({"error": code}, status)
+    with (
+        ps.connect(service.url, state=tmp_path, environ=environ, timeout=5) as store,
+        refused(ps.errors.AuthError, "so there is no token", service),
+    ):
+        try:
+            store.find_by_status("sold")
+        except ps.errors.AuthError as error:
+            assert error.hint == hint
+            raise
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"issuer": "https://evil.example"}, "is for another service"),

@@ -152,10 +152,6 @@ class Grant:
 Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
 """A function that returns a new token. It is called in a thread unless it is async."""
 
-_VARIABLES = {
-    "api key": ("PETSYNC_API_KEY", "it"),
-    "client credentials": ("PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET", "them"),
-}
 _MAX_PAST = 48
 _DOUBTFUL_PROBLEM = (
     "the last renewal got no response; petsync tries it once more when the service refuses the "
@@ -200,10 +196,12 @@ class Credentials:
         if self.hint:
             return self.hint
         if self.grant.kept == "environment":
-            names, it = _VARIABLES.get(self.grant.kind, ("PETSYNC_TOKEN", "it"))
+            if self.grant.kind == "client credentials":
+                return "Correct or unset PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."
+            name = "PETSYNC_API_KEY" if self.grant.kind == "api key" else "PETSYNC_TOKEN"
             return (
-                f"The credentials come from {names} in the environment. Unset {it} to use the "
-                f"stored sign-in, or set {it} again."
+                f"The credentials come from {name} in the environment. Unset it to use the "
+                "stored sign-in, or set it again."
             )
         if self.grant.kept == "file":
             return (

@@ -141,9 +141,8 @@ class CurrentCredentials:
             failure = _Failure(f"{what} returned the same token")
         except PetsyncError as error:
             message = before.mask(error.problem)
-            is_refused = isinstance(error, AuthError) and before.grant.kept != "keyring"
-            source = before.refused_hint if is_refused else ""
-            hint = f"{error.cure} {source}".strip() or _RENEW_HINT
+            source = before.refused_hint if _is_secret_wrong(error, before) else ""
+            hint = source or error.cure or _RENEW_HINT
             failure = _Failure(f"{what} failed: {message}", hint, message)
             after = before.with_failed_renewal(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
@@ -174,6 +173,15 @@ class CurrentCredentials:
 def build_still_refused_error(refused: AuthError) -> AuthError:
     """Return the error for a request that is refused although the token was just renewed."""
     return _extend_error(refused, "the token was just renewed", refused.cure)
+
+
+def _is_secret_wrong(error: PetsyncError, credentials: Credentials) -> bool:
+    """Return true if the service refused the secrets themselves, and they are not in the keyring:
+    then only their source can be corrected. Other refusals have their own advice.
+    """
+    if not isinstance(error, AuthError) or credentials.grant.kept == "keyring":
+        return False
+    return error.status == 401 or error.service_message in ("invalid_client", "invalid_grant")
 
 
 async def _call_renew(renew: Renew, current: Credentials) -> Credentials:
