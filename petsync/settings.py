@@ -133,6 +133,8 @@ class JobSignIn:
     job: str
     url: str
     """The address of the job's store."""
+    given: Mapping[str, str]
+    """The settings that sign in, by name, as the file has them: secrets are names of variables."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """The settings that sign in, by name (`token`, `api_key`, `client_id`, `client_secret`): each a
     Secret, except the client id. Empty if they cannot be used.

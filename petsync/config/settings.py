@@ -141,11 +141,12 @@ def _job_sign_in(
             f"{whose}. To use this sign-in here, {' and '.join(steps)}. Or sign in yourself: "
             "`petsync login`, in Python ps.widgets.login(store)."
         )
-        return JobSignIn(job=job, url=url, hint=hint)
+        return JobSignIn(job=job, url=url, given=given, hint=hint)
     values: dict[str, Any] = {key: Secret(expand_variables(given[key], environ)) for key in secrets}
     if "client_id" in given:
         values["client_id"] = expand_variables(given["client_id"], environ)
-    return JobSignIn(job=job, url=url, values=values, hint=f"{whose}: correct it.")
+    hint = f"{whose}: correct it."
+    return JobSignIn(job=job, url=url, given=given, values=values, hint=hint)
 
 
 def _own_url(raw: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:

@@ -305,15 +305,17 @@ def _credentials_of_job(settings: Settings) -> Credentials:
     do.
     """
     own = [each for each in settings.job_sign_ins if is_same(each.url, settings.url or "")]
-    if any(each.values != own[0].values for each in own):
+    if not own:
+        return auths.none()
+    can_use_all = all(each.values for each in own)
+    ways = [each.values if can_use_all else each.given for each in own]
+    if any(way != ways[0] for way in ways):
         names = " and ".join(each.job for each in own)
         return Credentials(
             hint=f"The jobs {names} sign in here in different ways. Choose one: set PETSYNC_TOKEN, "
             "or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."
         )
-    if not own:
-        return auths.none()
-    (one, *_) = own
+    one = own[0]
     values = {**dict.fromkeys(SIGN_IN_KEYS), "client_id": "", **one.values}
     found = credentials_from_environment(replace(settings, **values))
     return replace(found, grant=found.grant.keep("environment"), hint=one.hint)

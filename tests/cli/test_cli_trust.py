@@ -285,6 +285,9 @@ def test_the_plan_of_a_job_is_released_with_its_sign_in(
         round_ = done.json["rounds"][0]["round"]
         hint, waiting = round_["hint"], round_["waiting"]
         own = Path.cwd()
+        other = shell("export", "pets.csv")
+        assert "The jobs cats and dogs sign in here in different ways" in _text(other)
+        assert "CATS_SECRET" not in other.err
         assert "with the job's `client_secret` (CATS_SECRET)" in hint
         assert f"`petsync trust {own / 'petsync.toml'}`" in hint
         assert f"`set -a; . {own / 'vars'}; set +a`" in hint
@@ -302,6 +305,10 @@ def test_the_plan_of_a_job_is_released_with_its_sign_in(
         other = shell("export", "pets.csv", "--url", box.url, *apply[3:])
         assert "The jobs cats and dogs sign in here in different ways" in _text(other)
         assert shell("rehearse", waiting, *apply[3:]).code == 0
+        shutil.copy(own / "petsync.toml", "petsync.toml")
+        assert shell("trust", "--yes").code == 0
+        assert shell("rehearse", waiting).code == 0
+        Path("petsync.toml").unlink()
         # The state folder of somebody else, which names this file.
         shutil.copytree(own / ".petsync", "theirs")
         refused = shell("apply", "theirs/reconcile/waiting/cats.json", "--yes", "--state", "theirs")
