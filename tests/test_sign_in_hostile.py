@@ -142,13 +142,10 @@ def test_a_refused_client_has_one_way_out(
     service.token = as_json({"error": code}, status)
     with (
         ps.connect(service.url, state=tmp_path, environ=environ, timeout=5) as store,
-        refused(ps.errors.AuthError, "so there is no token", service),
+        pytest.raises(ps.errors.AuthError, match="so there is no token") as failed,
     ):
-        try:
-            store.find_by_status("sold")
-        except ps.errors.AuthError as error:
-            assert error.hint == hint
-            raise
+        store.find_by_status("sold")
+    assert failed.value.hint == hint
 
 
 @pytest.mark.parametrize(
