@@ -662,17 +662,21 @@ class Selection:
         """
         if not self:
             return plan
-        fields = self.columns or None
+        return plan.select(ids=self.ids_in(plan), fields=self.columns or None)
+
+    def ids_in(self, plan: Plan) -> tuple[int, ...] | None:
+        """Return the ids of the pets that the user wants, None for all pets. Raises UsageError as
+        `of` does.
+        """
         if not self.pets:
-            return plan.select(fields=fields)
+            return None
         known = (
             (change.pet_id, pet.name)
             for change in plan.changes
             for pet in (change.before, change.after)
             if change.pet_id is not None and pet is not None and pet.name
         )
-        ids = find_pet_ids("--only", self.pets, known, "no pet that the plan changes")
-        return plan.select(ids=ids, fields=fields)
+        return find_pet_ids("--only", self.pets, known, "no pet that the plan changes")
 
 
 def select_options(function: Callable[..., int]) -> Callable[..., int]:

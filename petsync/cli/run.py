@@ -66,7 +66,7 @@ from petsync.errors import GuardError, InterruptedRunError, PetsyncError
 from petsync.plan.guard import UndoKeywords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from petsync.models import Pet
     from petsync.plan.plan import Inbound, Plan
@@ -328,13 +328,13 @@ def apply_command(
                     if plan_path
                     else plan_from_sheet(store, source, compare_options, step)
                 )
-            plan, sheet = selection.of(read[0]), read[1]
+            only, plan, sheet = selection.ids_in(read[0]), selection.of(read[0]), read[1]
             _check_fit(plan, sheet, results, page)
             if plan.changes:
                 store.api.aio.session.require_write()
             if into_sheet:
                 _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
-            if not confirm_plan(context, plan, yes, limit or None):
+            if not confirm_plan(context, plan, yes, limit or None, only):
                 if not is_interactive():
                     context.suggest("apply", source, "--yes", repeat=None, url=True)
                 return PENDING
@@ -345,7 +345,16 @@ def apply_command(
             outputs.remember(plan, _build_request(into_sheet, results))
             report, error = apply_plan(context, store, plan, **pacing)
         is_listed = is_one_reader()
-        return conclude(context, report, error, sheet, page, outputs=outputs, is_listed=is_listed)
+        return conclude(
+            context,
+            report,
+            error,
+            sheet,
+            page,
+            outputs=outputs,
+            is_listed=is_listed,
+            is_part=only is not None,
+        )
 
 
 def _offer_to_finish(
@@ -393,16 +402,18 @@ def conclude(
     *,
     outputs: Outputs,
     is_listed: bool = False,
+    is_part: bool = False,
     is_again: bool = False,
 ) -> int:
     """Write the files, print the report and what to do next, and return the exit code. With
-    `is_listed`, the user has just read the plan: the report does not list its rows again. With
+    `is_listed`, the user has just read the plan: the report does not list its rows again; nor does
+    it list rows that are not sent with `is_part`, as the user has selected pets. With
     `is_again`, only what is missing is written into the results file and the sheet.
     """
     # Write the files first, because printing fails if standard output is a closed pipe.
     written = _write_outputs(report, sheet, page, outputs, is_again=is_again)
     code = report.exit_code or written.code
-    _print(context, report, code, is_listed=is_listed)
+    _print(context, report, code, is_listed=is_listed, is_part=is_part)
     for line, style in written.lines:
         context.say(line, style)
     if error is not None:
@@ -485,14 +496,21 @@ def run_with_progress(
             return error.report, error
 
 
-def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -> bool:
+def confirm_plan(
+    context: Context,
+    plan: Plan,
+    yes: bool,
+    limit: int | None = 20,
+    only: Collection[int] | None = None,
+) -> bool:
     """Show the plan, and return true if it is to be sent: `yes` is set, the plan is empty, or the
-    user agrees. Without a terminal, the user cannot agree. Raises GuardError.
+    user agrees. Without a terminal, the user cannot agree. `only` has the ids of the pets that the
+    user selected. Raises GuardError.
     """
     from petsync.report.text import show
     from petsync.report.views.plan import plan_view
 
-    show(plan_view(plan, limit=limit), context.err)
+    show(plan_view(plan, limit=limit, only=only), context.err)
     plan.require_ok()
     if yes or not plan.changes:
         return True
@@ -521,7 +539,9 @@ def is_one_reader() -> bool:
         return False
 
 
-def _print(context: Context, report: Report, exit_code: int, *, is_listed: bool) -> None:
+def _print(
+    context: Context, report: Report, exit_code: int, *, is_listed: bool, is_part: bool
+) -> None:
     if context.as_json:
         from petsync.report.json import report_json
 
@@ -529,7 +549,8 @@ def _print(context: Context, report: Report, exit_code: int, *, is_listed: bool)
     else:
         from petsync.report.views.run import report_view
 
-        context.show_view(report_view(report, is_listed=is_listed, has_undo=False))
+        view = report_view(report, is_listed=is_listed, is_part=is_part, has_undo=False)
+        context.show_view(view)
 
 
 class _Written:
@@ -977,11 +998,12 @@ def undo_command(
             if ids or kinds or query is not None:
                 plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
             _show_undone_run(context, store, plan)
+            only = ids or None
             if is_preview:
-                return _save_undo(context, plan, outputs, output_format, limit)
+                return _save_undo(context, plan, outputs, output_format, limit, only)
             if plan.changes:
                 store.api.aio.session.require_write()
-            if not confirm_plan(context, plan, yes):
+            if not confirm_plan(context, plan, yes, only=only):
                 if not is_interactive():
                     context.suggest("undo", plan.undoes, "--yes", repeat=None, url=False)
                 return PENDING
@@ -989,7 +1011,14 @@ def undo_command(
             run_outputs = build_outputs(store)
         is_listed = is_one_reader()
         return conclude(
-            context, report, error, None, page, outputs=run_outputs, is_listed=is_listed
+            context,
+            report,
+            error,
+            None,
+            page,
+            outputs=run_outputs,
+            is_listed=is_listed,
+            is_part=bool(ids),
         )
 
 
@@ -1005,9 +1034,14 @@ def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
 
 
 def _save_undo(
-    context: Context, plan: Plan, outputs: tuple[Path, ...], form: str, limit: int | None
+    context: Context,
+    plan: Plan,
+    outputs: tuple[Path, ...],
+    form: str,
+    limit: int | None,
+    only: Collection[int] | None,
 ) -> int:
-    save_and_print(context, plan, outputs, form, limit)
+    save_and_print(context, plan, outputs, form, limit, only)
     saved = find_saved_plan(outputs)
     if plan.verdict.ok and form == "text" and plan.changes:
         if saved is not None:

@@ -9,7 +9,7 @@ import pytest
 from commands import BIG, READING, Shell, to
 from openpyxl import load_workbook
 
-from petsync import load_plan
+from petsync import Pet, load_plan
 from petsync.sandbox import Sandbox
 
 SAME = "id,name\n1,Rex\n"
@@ -385,6 +385,31 @@ def test_a_part_of_a_plan(
     assert shell("apply", sheet, *to(box), "--yes").code == 0
     names = [pet.name for pet in box.pets() if pet.status == "sold"]
     assert sorted(names) == ["Max", "Moe", "New", "O'Malley", "Tom"]
+
+
+def test_other_rows_of_a_part_are_counted(shell: Shell, box: Sandbox) -> None:
+    """With --only, and --id of an undo, the conflicts and errors of other rows are one line, in the
+    plan and in the report; those of the selected pets are shown.
+    """
+    sheet = _sheet("id,name,status\n1,Max,\n2,Moe,foo\nx1,Bo,\nx2,Mo,\n99,U,\n")
+    others = "Not selected: 1 conflict, 3 rows need fixing."
+    for words in (("plan",), ("plan", "--format", "md"), ("apply", "--yes")):
+        done = shell(words[0], sheet, *words[1:], *to(box), "--only", "1")
+        output = " ".join((done.err + done.out).split())
+        assert output.count(others) == 1, words
+        assert "x1" not in output
+        assert "without a status" not in output
+    assert "1 in conflict: open since the plan. " in output
+    done = shell("plan", sheet, *to(box), "--only", "1", "--only", "2")
+    output = " ".join(done.out.split())
+    assert "'foo': petsync knows no such status" in output
+    assert "Not selected: 1 conflict, 2 rows need fixing." in output
+    run = shell("apply", _sheet("id,name\n1,Ma\n2,Mi\n3,Zo\n"), *to(box), "--yes", "--json")
+    box.put(Pet(id=2, name="Theirs", status="available"))
+    for options in ((), ("--yes",)):
+        undone = shell("undo", run.json["run_id"], "--id", "1", *options, *to(box))
+        assert "Not selected: 1 conflict." in undone.err
+        assert "Theirs" not in undone.err + undone.out
 
 
 def test_a_part_that_does_not_exist(shell: Shell, box: Sandbox) -> None:

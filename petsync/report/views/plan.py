@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
+
+import msgspec
 
 from petsync.plan.change import Change, release_of
 from petsync.plan.plan import Inbound, Plan
@@ -70,9 +72,17 @@ _SEE_ALL_INBOUND = (
 )
 
 
-def plan_view(plan: Plan, *, limit: int | None = 20, has_fingerprint: bool = False) -> Document:
-    """Return the plan with the first `limit` rows of each kind; None shows all rows."""
-    return Document("", _blocks(plan, limit, has_fingerprint=has_fingerprint))
+def plan_view(
+    plan: Plan,
+    *,
+    limit: int | None = 20,
+    has_fingerprint: bool = False,
+    only: Collection[int] | None = None,
+) -> Document:
+    """Return the plan with the first `limit` rows of each kind; None shows all rows. `only` has the
+    ids of the pets that the user selected: conflicts and errors of other rows are only counted.
+    """
+    return Document("", _blocks(plan, limit, only, has_fingerprint=has_fingerprint))
 
 
 def plan_page_view(plan: Plan) -> Document:
@@ -92,9 +102,12 @@ def inbound_view(inbound: Inbound, *, limit: int | None = 20) -> Document:
     return Document(f"For the sheet {inbound.source}", _inbound_blocks(inbound, limit))
 
 
-def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator[Block]:
-    changes, conflicts = changes_by_kind(plan, limit), conflicts_by_winner(plan, limit)
-    blocked, notes = first(plan.blocked, limit), first(_notes(plan), limit)
+def _blocks(
+    plan: Plan, limit: int | None, only: Collection[int] | None, *, has_fingerprint: bool
+) -> Iterator[Block]:
+    shown = plan if only is None else _select_held(plan, only)
+    changes, conflicts = changes_by_kind(plan, limit), conflicts_by_winner(shown, limit)
+    blocked, notes = first(shown.blocked, limit), first(_notes(plan), limit)
     yield Summary(words.plan_summary(plan, {kind: each.total for kind, each in changes.items()}))
     yield from plan_alerts(plan, limit)
     fingerprint = [("fingerprint", plan.fingerprint)] if has_fingerprint else []
@@ -115,11 +128,33 @@ def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator
         yield from _part(plan, title, conflicts[winner], of_conflict, limit, note, is_urgent=True)
     title = words.format_need_fixing(blocked.total)
     yield from _part(plan, title, blocked, of_blocked, limit)
+    if others := _count_others(plan, shown):
+        yield Note(others, "quiet")
     yield from _notes_part(plan, notes, limit, is_open=False)
     left_out = [each.more for each in changes.values()]
     left_out += [each.more for each in conflicts.values()]
     if any((*left_out, blocked.more, notes.more)):
         yield Note(words.where_to_see_all(plan), "quiet")
+
+
+def _select_held(plan: Plan, only: Collection[int]) -> Plan:
+    """Return the plan with the conflicts and errors of these pets, to show it."""
+    return msgspec.structs.replace(
+        plan,
+        conflicts=tuple(each for each in plan.conflicts if each.pet_id in only),
+        blocked=tuple(each for each in plan.blocked if each.pet_id in only),
+    )
+
+
+def _count_others(plan: Plan, shown: Plan) -> str:
+    """Count the conflicts and errors that are not shown, as a sentence; "" if there are none."""
+    conflicts = len(plan.conflicts) - len(shown.conflicts)
+    blocked = len(plan.blocked) - len(shown.blocked)
+    parts = [
+        *([words.count(conflicts, "conflict")] if conflicts else []),
+        *([words.format_need_fixing(blocked)] if blocked else []),
+    ]
+    return f"Not selected: {', '.join(parts)}." if parts else ""
 
 
 def _advice(plan: Plan) -> str:

@@ -90,12 +90,20 @@ attention, and for each other outcome.
 
 
 def report_view(
-    report: Report, *, limit: int | None = 20, is_listed: bool = False, has_undo: bool = True
+    report: Report,
+    *,
+    limit: int | None = 20,
+    is_listed: bool = False,
+    is_part: bool = False,
+    has_undo: bool = True,
 ) -> Document:
     """Return the totals, and the first `limit` rows of each outcome and cause that needs
-    attention; with `is_listed`, without the rows that the plan above it lists.
+    attention; with `is_listed`, without the rows that the plan above it lists; with `is_part`, as
+    the user has selected pets, without all rows to which the plan has nothing to send.
     """
-    blocks = _blocks(report, limit, is_listed=is_listed, has_undo=has_undo)
+    where = "" if is_part else "The plan above lists them."
+    listed = words.SHOWN_CAUSES if is_listed or is_part else ()
+    blocks = _blocks(report, limit, listed, where, has_undo=has_undo)
     return Document(f"petsync run {report.run_id}", blocks)
 
 
@@ -105,11 +113,11 @@ def report_page_view(report: Report) -> Document:
 
 
 def _blocks(
-    report: Report, limit: int | None, *, is_listed: bool, has_undo: bool
+    report: Report, limit: int | None, listed: Collection[Cause], where: str, *, has_undo: bool
 ) -> Iterator[Block]:
     yield Facts(list(words.report_facts(report)))
     yield totals_table(report.counts, "Rows")
-    yield from outcome_blocks(report, limit, listed=words.SHOWN_CAUSES if is_listed else ())
+    yield from outcome_blocks(report, limit, listed=listed, where=where)
     yield Summary(words.report_summary(report))
     if has_undo and (undo := words.undo_hint(report)):
         yield Note(undo, "quiet")
@@ -218,16 +226,22 @@ def totals_table(
 
 
 def outcome_blocks(
-    report: Report, limit: int | None, *, is_over: bool = False, listed: Collection[Cause] = ()
+    report: Report,
+    limit: int | None,
+    *,
+    is_over: bool = False,
+    listed: Collection[Cause] = (),
+    where: str = "",
 ) -> Iterator[Block]:
     """Yield the reason if the run stopped early, and the results that need attention, by cause.
-    With `is_over`, the actions to take are left out; the rows of the causes in `listed` are too.
+    With `is_over`, the actions to take are left out; the rows of the causes in `listed` are too,
+    and `where` says what lists them.
     """
     yield from stop_alert(report.stopped)
     names = words.result_names(report.plan)
     for group in results_by_cause(report, limit, is_over=is_over):
         if group.cause in listed:
-            yield Note(f"{group.title}. The plan above lists them.")
+            yield Note(sentences(group.title, where))
         elif not group.is_plain:
             yield group_details(group, names, limit)
 
