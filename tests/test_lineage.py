@@ -397,6 +397,30 @@ def test_a_row_that_a_run_left_in_conflict_is_not_said_to_be_recognised(desk: De
     assert conflict.problem.endswith("left it in conflict")
 
 
+def test_a_row_that_resembles_two_pets_names_both_after_a_run(desk: Desk) -> None:
+    """A row without an id that may be the row of two pets in no row names both, also in the plans
+    after a run of other rows, and after its own status was edited.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.box.reset([*SHOP, *(Pet(id=n, name="Tom", status="sold") for n in (15, 16))])
+    desk.export()
+    desk.edit(lambda sheet: sheet.delete_rows(9))
+    desk.write(8, {"id": None, "status": "pending"})
+    desk.write(6, {"status": "sold"})
+    (conflict,) = desk.plan().conflicts
+    assert "resembles pets 15 (Tom), 16 (Tom), which are in no row" in conflict.problem
+    assert desk.apply().counts["applied"] == 1
+    for status in ("pending", "available"):
+        desk.write(8, {"status": status})
+        (conflict,) = desk.plan().conflicts
+        assert re.search(r"one of the pets (15, 16|16, 15): a run on 20", conflict.problem)
+        desk.apply()
+    plan = desk.store.plan(desk.path, delete_missing=True, max_delete="90%")
+    assert not plan.deletes
+    desk.write(8, {"id": "16"})
+    assert [each.pet_id for each in desk.plan().changes] == [16]
+
+
 def test_a_new_litter_with_the_names_of_the_last_one_is_added(desk: Desk) -> None:
     """In a workbook into which petsync wrote the ids of the last litter, rows with the same names
     and another status are new pets; if some of them have the same values, all are conflicts.

@@ -1147,6 +1147,8 @@ class MissingPets:
     """The notes for the user."""
     kept: Mapping[KeptPetRule, match.Positions] = field(default_factory=dict)
     """The positions in the snapshot of the pets that stay without a conflict, by rule."""
+    may_be: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """The pets to which a row in conflict may belong, by row."""
 
 
 def _find_missing(
@@ -1196,18 +1198,18 @@ def _find_missing(
     pairs += _pair_renamed(
         snapshot, places, adds, sheet, order, pairs, is_deleted=options.delete_missing
     )
-    conflicts = [*_iter_lost_id_conflicts(pairs)]
+    conflicts, may_be = [*_iter_lost_id_conflicts(pairs)], _find_pets_by_row(pairs)
     if not options.delete_missing:
         notes = [*_note_left_alone(len(places) + snapshot.unnamed), *never]
         kept = {"left-alone": places, "not-exported": new}
-        return MissingPets([], conflicts, notes, kept)
+        return MissingPets([], conflicts, notes, kept, may_be)
     if uncertain:
         note = (
             f"No missing pet is deleted: {first_items(uncertain)} may refer to any of them. "
             "Correct these rows, or give them their ids, first."
         )
         kept = {"uncertain": places, "not-exported": new}
-        return MissingPets([], conflicts, [note], kept)
+        return MissingPets([], conflicts, [note], kept, may_be)
     paired_ids = {pet.id for pet, _ in pairs}
     conflicts += _iter_delete_conflicts(pairs)
     if paired_ids:
@@ -1252,7 +1254,7 @@ def _find_missing(
     deleted = [pet for pet in deleted if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in deleted]
     notes = [*never, *_describe_uncovered(len(kept["uncovered"])), *_note_renames(deletes, changes)]
-    return MissingPets(deletes, [*conflicts, *moved], notes, kept)
+    return MissingPets(deletes, [*conflicts, *moved], notes, kept, may_be)
 
 
 def _split_exported(
@@ -1415,6 +1417,14 @@ def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Confli
             problem=f"has {has}, and resembles {those} in no row",
             suggestion=_WHICH if add.pet_id is None else _WHICH_BELOW,
         )
+
+
+def _find_pets_by_row(pairs: Sequence[tuple[Pet, Add]]) -> dict[int, tuple[int, ...]]:
+    found: dict[int, tuple[int, ...]] = {}
+    for pet, add in pairs:
+        if add.row is not None and pet.id is not None:
+            found[add.row] = (*found.get(add.row, ()), pet.id)
+    return found
 
 
 def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
@@ -2136,7 +2146,7 @@ def _build_plan(
     missing_pets = _find_missing(compared, decisions, below, options, base)
     lost_rows = {each.row for each in missing_pets.conflicts}
     decisions.hold(_build_below_one_conflict(each) for each in below if each.row not in lost_rows)
-    decisions.hold(missing_pets.conflicts)
+    decisions.hold(missing_pets.conflicts, missing_pets.may_be)
     decided, conflicts = decisions.changes, tuple(decisions.conflicts)
     changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
     moved = find_shifted(decided, sheet, base, decisions.unedited)

@@ -371,9 +371,11 @@ class Decisions:
             if row in ids and ids[row] in as_left:
                 self.remarks.restored[row] = as_left[ids[row]]
 
-    def hold(self, conflicts: Iterable[Conflict]) -> None:
+    def hold(
+        self, conflicts: Iterable[Conflict], may_be: Mapping[int, tuple[Identity, ...]] = {}
+    ) -> None:
         """Add these conflicts, and drop the changes that were already decided for their rows. The
-        rows count as uncertain.
+        rows count as uncertain. `may_be` has the pets of rows that may belong to several.
         """
         conflicts = list(conflicts)
         self.conflicts += conflicts
@@ -383,7 +385,7 @@ class Decisions:
         self.changes = [change for change in self.changes if change.row not in held]
         for row, each in held.items():
             if each.pet_id is not None and each.rule in _MAY_BE:
-                self.may_be[row] = (each.pet_id,)
+                self.may_be[row] = may_be.get(row, (each.pet_id,))
         self.uncertain += [each.source for each in held.values()]
         self.remarks.forget(held)
 
