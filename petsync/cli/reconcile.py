@@ -27,6 +27,7 @@ from petsync.cli.context import (
     find_allowed_names,
     find_last_url,
     read_environment,
+    report_error,
 )
 from petsync.cli.context import command as as_command
 from petsync.cli.context import env_file_option as env_file
@@ -91,10 +92,16 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
     try:
         configuration = load(file, read_environment(context, env_file))
     except ConfigurationError as error:
-        if not context.as_json or not error.problems:
+        if not error.problems:
             raise
-        context.show_json({"ok": False, "problems": [each._asdict() for each in error.problems]})
-        return error.exit_code
+        if context.as_json:
+            found = [each._asdict() for each in error.problems]
+            context.show_json({"ok": False, "problems": found})
+            return error.exit_code
+        code = report_error(error, context, ())
+        named = [] if file == Path(_FILE) else [file]
+        context.suggest("config", "check", *named, repeat=["env_file"], url=False)
+        return code
     from petsync.config.tools import as_data
 
     if context.as_json:

@@ -224,6 +224,21 @@ def test_the_job_begins_by_copying(shell: Shell, box: Sandbox) -> None:
     assert box.pets()[0].name == "Max"
 
 
+def test_mistakes_of_a_configuration_are_corrected_then_checked_again(shell: Shell) -> None:
+    """After mistakes in a configuration, the same check is the next command; with its files."""
+    path = Path("petsync.toml")
+    path.write_text('ulr = "x"\n', "utf-8")
+    Path("my.env").write_text("A=b\n", "utf-8")
+    Path("my.env").chmod(0o600)
+    wrong = shell("config", "check")
+    assert (wrong.code, "Did you mean url?" in wrong.err) == (64, True)
+    assert suggested(wrong) == ["config", "check"]
+    path.rename("my jobs.toml")
+    given = ["config", "check", "my jobs.toml", "--env-file", "my.env"]
+    assert suggested(shell(*given)) == given
+    assert "Next: " not in shell(*given, "--json").err
+
+
 def test_a_failed_round_is_run_again_with_its_files(shell: Shell, box: Sandbox) -> None:
     """After a round that failed, the next command names the configuration and the variables that
     were given, and stays a dry run.
