@@ -472,21 +472,23 @@ def reconcile_command(
     _show(context, rounds, _MAX_SHOWN if limit is None else limit or None)
     if page is not None:
         context.say(f"Saved {page}.")
-    _suggest_after_rounds(context, rounds, [config] if is_named else [], env_file)
+    has_others = not job and sum(each.enabled for each in configuration.jobs) > 1
+    _suggest_after_rounds(context, rounds, [config] if is_named else [], has_others=has_others)
     return rounds.exit_code
 
 
 def _suggest_after_rounds(
-    context: Context, rounds: Rounds, named: Sequence[Path], env_file: Path | None
+    context: Context, rounds: Rounds, named: Sequence[Path], *, has_others: bool
 ) -> None:
-    """Suggest to make the changes of a dry run, or to run again what was stopped or failed."""
-    from petsync.report.round import RETRY_STATUSES
+    """Suggest to make the changes of a dry run, or to run all jobs again after an interrupt.
 
+    The report of each round names the command that runs its job again, so nothing is suggested for
+    rounds that failed, or for the only job (no `has_others`).
+    """
     statuses = {each.round.status for each in rounds}
     is_dry = any(each.round.dry_run for each in rounds)
     is_pending = is_dry and rounds.exit_code == PENDING
-    is_failed = bool(statuses & {*RETRY_STATUSES}) and bool(named or env_file)
-    if is_pending or is_failed or "interrupted" in statuses:
+    if is_pending or ("interrupted" in statuses and has_others):
         again = ["--dry-run"] if is_dry and not is_pending else []
         context.suggest("reconcile", *named, *again, repeat=["job", "env_file"], url=True)
 
