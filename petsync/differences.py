@@ -29,7 +29,7 @@ from petsync.settings import checked_address
 from petsync.sheets.common import Lines, OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
-from petsync.sheets.load import has_worksheets, load
+from petsync.sheets.load import load
 from petsync.sheets.read import as_edited, read_file, read_source, sheet_from_frame
 from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowStream, rows_from_pets
@@ -217,9 +217,12 @@ def _read_path(path: Path, options: ReadOptions) -> _Read:
         from petsync.scale.sheets import SheetFiles
 
         return SheetFiles.find(path, options).read_all()
-    if options.tab and not has_worksheets(path):
+    if not options.tab:
+        return read_file(path, options)
+    source = load(path, options.encoding)
+    if source.kind != "workbook":
         options = msgspec.structs.replace(options, tab=None)
-    return read_file(path, options)
+    return read_source(source, options)
 
 
 def _with_statuses(read: Sequence[_Read]) -> list[_Read]:

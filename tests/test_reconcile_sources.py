@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import opened
 from scenarios import PETS, Scenario
 from shop import base_of
 
@@ -327,7 +328,7 @@ def _held(
 
 def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_path: Path) -> None:
     """The job's encoding applies to text files without a byte order mark; the other files have
-    their own.
+    their own. Each file is opened once.
     """
     text = "id,name\n1,Zoë\n"
     (tmp_path / "old.csv").write_bytes(text.encode("cp1252"))
@@ -339,6 +340,8 @@ def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_p
     assert [sheet.encoding for sheet in read] == ["", "cp1252", "", "utf-16"]
     # A worksheet is that of the workbooks.
     jobs = sources_of(_job(folder=tmp_path, encoding="cp1252", tab="Pets"))
+    files = ["book.xlsx", "old.csv", "unicode.csv", "wide.csv"]
+    assert opened(lambda: [one.read(store) for one in jobs], tmp_path) == files
     assert [one.read(store).tab for one in jobs] == ["Pets", "", "", ""]
     (single,) = sources_of(_job(sheet=tmp_path / "unicode.csv", tab="Pets"))
     with pytest.raises(ps.errors.SheetError, match="a text file, which has no worksheets"):

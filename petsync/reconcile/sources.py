@@ -143,30 +143,34 @@ class Source:
         if self.path is None:
             return self._query(store, known_statuses)
         try:
-            tab = self.job.tab or self._last_tab(self.path, store)
-            # The tab of a folder is that of its workbooks.
-            if tab and self.part and not sheets.has_worksheets(self.path):
-                tab = None
-            version = _Version(
-                sheets.digest_of(self.path),
-                sheets.sidecar_digest(self.path),
-                tab,
-                frozenset(known_statuses),
-            )
-            if version in self._last_read:
-                return self._last_read[version]
-            sheet = store.aio.read(
-                self.path,
-                tab=tab,
-                known_statuses=known_statuses,
-                encoding=self.job.encoding and sheets.encoding_of(self.path, self.job.encoding),
-            )
+            with sheets.reading_once(self.path):
+                return self._read_file(self.path, store, known_statuses)
         except SheetError as error:
             if not _is_missing(self.path):
                 raise
             path = quote(str(self.path))
             cure = f"To create the sheet from the store's pets: `petsync export {path}`."
             raise SheetError(error.problem, hint=f"{error.cure} {cure}".strip()) from None
+
+    def _read_file(self, path: Path, store: Store, known_statuses: Collection[str]) -> Sheet:
+        tab = self.job.tab or self._last_tab(path, store)
+        # The tab of a folder is that of its workbooks.
+        if tab and self.part and not sheets.has_worksheets(path):
+            tab = None
+        version = _Version(
+            sheets.digest_of(path),
+            sheets.sidecar_digest(path),
+            tab,
+            frozenset(known_statuses),
+        )
+        if version in self._last_read:
+            return self._last_read[version]
+        sheet = store.aio.read(
+            path,
+            tab=tab,
+            known_statuses=known_statuses,
+            encoding=self.job.encoding and sheets.encoding_of(path, self.job.encoding),
+        )
         self._last_read.clear()
         if sheet.digest == version.digest:
             self._last_read[version] = sheet

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from petsync.sheets.annotate import AnnotatedCopy, annotate_sheet
     from petsync.sheets.corrected import write_corrected
     from petsync.sheets.edits import Obstacle, SheetEdits, cells_of, edits_of
-    from petsync.sheets.files import EncodingError
+    from petsync.sheets.files import EncodingError, reading_once
     from petsync.sheets.headers import HeaderNotFoundError
     from petsync.sheets.load import STDIN, digest_of, encoding_of, has_worksheets
     from petsync.sheets.read import (
@@ -49,6 +49,7 @@ __all__ = [
     "peek",
     "read_file",
     "read_sheet",
+    "reading_once",
     "results_endings",
     "save_edits",
     "sheet_from_frame",
@@ -70,7 +71,7 @@ _HOMES = {
         "annotate": ("AnnotatedCopy", "annotate_sheet"),
         "corrected": ("write_corrected",),
         "edits": ("Obstacle", "SheetEdits", "cells_of", "edits_of"),
-        "files": ("EncodingError",),
+        "files": ("EncodingError", "reading_once"),
         "headers": ("HeaderNotFoundError",),
         "load": ("STDIN", "digest_of", "encoding_of", "has_worksheets"),
         "read": (

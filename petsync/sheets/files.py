@@ -10,6 +10,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from os.path import lexists
 from pathlib import Path
@@ -618,10 +619,28 @@ def reading_ahead(paths: Iterable[Path]) -> Iterator[None]:
                 _ahead.pop(path, None)
 
 
+_held: ContextVar[tuple[Path, bytes] | None] = ContextVar("_held", default=None)
+
+
+@contextmanager
+def reading_once(path: Path) -> Iterator[None]:
+    """Read the file into memory: each `read_bytes` of it in the block returns the same bytes.
+    Raises SheetError as `read_bytes` does.
+    """
+    token = _held.set((path, read_bytes(path)))
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file. Raises SheetError if it cannot be read, is too large, or changes
     meanwhile.
     """
+    held = _held.get()
+    if held is not None and held[0] == path:
+        return held[1]
     ahead = _ahead.pop(path, None)
     return _read_now(path) if ahead is None or ahead.cancel() else ahead.result()
 

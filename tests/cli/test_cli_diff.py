@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commands import Shell, shop, to
+from effort import opened
 
 from petsync.sandbox import Sandbox
 
@@ -76,12 +77,16 @@ def test_options_that_make_no_sense(shell: Shell, options: list[str]) -> None:
 
 
 def test_a_worksheet_is_that_of_the_workbook(shell: Shell) -> None:
-    """--sheet applies to the sides that are workbooks; it is an error if none is."""
+    """--sheet applies to the sides that are workbooks; it is an error if none is. Each file is
+    opened once.
+    """
     with pd.ExcelWriter("c.xlsx") as book:
         pd.read_csv("b.csv").to_excel(book, sheet_name="Old", index=False)
         pd.read_csv("a.csv").to_excel(book, sheet_name="New", index=False)
     assert shell("diff", "a.csv", "c.xlsx").code == 2
-    assert shell("diff", "a.csv", "c.xlsx", "--sheet", "New").code == 0
+    words = ("diff", "a.csv", "c.xlsx", "--sheet", "New")
+    assert opened(lambda: shell(*words), Path()) == ["a.csv", "c.xlsx"]
+    assert shell(*words).code == 0
     done = shell("diff", "a.csv", "b.csv", "--sheet", "New")
     assert (done.code, "Leave out the worksheet (--sheet New)." in done.err) == (1, True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -33,6 +34,23 @@ def steps(work: Callable[[], object]) -> int:
         sys.settrace(before[0])
         sys.setprofile(before[1])
     return count
+
+
+def opened(work: Callable[[], object], folder: Path) -> list[str]:
+    """Return the names of the files in the folder that `work` opens, once for each time, sorted."""
+    names: list[str] | None = []
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        # The interpreter keeps the hook.
+        if names is not None and event == "open" and isinstance(arguments[0], str | Path):
+            path = Path(arguments[0])
+            if path.parent == folder:
+                names.append(path.name)
+
+    sys.addaudithook(note)
+    work()
+    found, names = sorted(names), None
+    return found
 
 
 def growth(work: Callable[[int], object], size: int, *, times: int = 4) -> float:
