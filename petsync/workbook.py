@@ -166,11 +166,11 @@ def _cell_xml(number: int, value: Value, letters: str, plain: int, quoted: int) 
     if isinstance(value, int):
         return f'<c r="{letters}{number}" s="{plain}"><v>{value}</v></c>'
     text = str(value)
-    if len(text) > _SHORT and len(text.encode("utf-16-le")) // 2 > MAX_CELL:
+    if len(text) > _SHORT and (length := len(text.encode("utf-16-le")) // 2) > MAX_CELL:
         raise SheetError(
-            f"the cell {letters}{number} would have more than the {MAX_CELL:,} characters that "
-            f"Excel allows: {text[:40]!r}…",
-            hint="Shorten the text, or write a format other than .xlsx, such as .json.",
+            f"the cell {letters}{number} would have {length:,} characters, and Excel allows "
+            f"{MAX_CELL:,}: {text[:40]!r}…",
+            hint="Shorten the text.",
         )
     style = quoted if text.startswith(_LIKE_FORMULA) else plain
     content = _runs(value) if isinstance(value, MarkedText) else _text(text)

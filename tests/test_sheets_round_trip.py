@@ -301,8 +301,10 @@ def test_writing_is_atomic_and_keeps_the_mode(tmp_path):
     write_sheet(frame, path)
     path.chmod(0o640)
     before = path.read_bytes()
-    with pytest.raises(SheetError, match="B2 would have more than the 32,767 characters"):
+    problem = "pet 7, name: the cell B2 would have 32,768 characters, and Excel allows 32,767: 'xxx"
+    with pytest.raises(SheetError, match=problem) as caught:
         write_sheet(frame_from_pets([Pet(id=7, name="x" * 32_768)]), path)
+    assert caught.value.hint.startswith("Write a format without this limit, such as .json")
     assert path.read_bytes() == before
     write_sheet(frame, path)
     assert path.stat().st_mode & 0o777 == 0o640

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
@@ -47,6 +48,7 @@ FAILED: frozenset[Outcome] = frozenset({"failed", "conflict", "needs fixing"})
 _TAB = "Pets"
 _MARK = "?"
 """No action: it blocks a row until the user has replaced it."""
+_CORRECT_SHEET = "Correct this row in the sheet itself, and plan the sheet again."
 _SEE_REPORT = "`petsync plan` shows what is still to be done with the sheet as it is now."
 
 
@@ -288,8 +290,8 @@ class _Excerpt:
     def _workbook(self, columns: Mapping[str, Sequence[str]], base: Base) -> bytes:
         # openpyxl and the modules for workbooks are loaded only when a workbook is written.
         from petsync.sheets import exact
-        from petsync.sheets.xlsx.write import hide_lines, lay_out_texts, name_base
-        from petsync.workbook import bulk_workbook, row_xml
+        from petsync.sheets.xlsx.write import hide_lines, lay_out_texts, name_base, rows_xml
+        from petsync.workbook import bulk_workbook
 
         with bulk_workbook() as bulk:
             tab = bulk.book.create_sheet(_TAB)
@@ -299,10 +301,9 @@ class _Excerpt:
             canonical = {name: texts for name, texts in columns.items() if name in OUT}
             if "id" in canonical and (lines := exact.exact_lines(canonical)):
                 hide_lines(bulk.book, exact.TEXTS_TAB, lines)
-            rows = zip(*columns.values(), strict=True)
             bulk.add_rows(
                 tab,
-                (row_xml(number, texts, styles) for number, texts in enumerate(rows, 2)),
+                rows_xml(columns, styles, repeat(""), _CORRECT_SHEET),
                 columns=len(columns),
                 texts=f"A2:{letter(len(columns) - 1)}{len(self.wanted) + 1}",
             )

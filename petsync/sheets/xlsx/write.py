@@ -51,6 +51,7 @@ __all__ = [
     "lay_out_texts",
     "line_count",
     "name_base",
+    "rows_xml",
     "workbook_bytes",
 ]
 
@@ -64,6 +65,7 @@ LISTS = "petsync lists"
 SPARE = 500
 """The number of rows below the pets that are formatted for new ones."""
 
+_OTHER_FORMAT = "Write a format without this limit, such as .json: nothing is shortened there."
 _MAX_CHOICES = 5_000
 _LONGEST = 255
 _ESCAPE = re.compile(r"_x[0-9A-Fa-f]{1,4}_")
@@ -403,7 +405,7 @@ def workbook_bytes(contents: Contents) -> bytes:
             hide_lines(bulk.book, exact.TEXTS_TAB, lines)
         _describe(bulk.book, contents.base)
         texts = f"A2:{_last()}{contents.rows + 1 + SPARE}"
-        rows = _rows(contents.columns, styles)
+        rows = rows_xml(contents.by_name, styles, _heights(contents.columns), _OTHER_FORMAT)
         bulk.add_rows(sheet, rows, columns=len(OUT), texts=texts)
         file = io.BytesIO()
         bulk.save(file, with_seal=True)
@@ -454,10 +456,29 @@ def _checked_name(tab: str) -> str:
     return tab
 
 
-def _rows(columns: Sequence[Sequence[str]], styles: Sequence[CellStyle]) -> Iterator[str]:
-    rows = zip(*columns, strict=True)
-    for number, (row, height) in enumerate(zip(rows, _heights(columns), strict=True), 2):
-        yield row_xml(number, row, styles, height)
+def rows_xml(
+    columns: Mapping[str, Sequence[str]],
+    styles: Sequence[CellStyle],
+    heights: Iterable[str],
+    hint: str,
+) -> Iterator[str]:
+    """Yield the rows of the columns as XML, from the second row on. Raises SheetError, which names
+    the pet and the column and has the `hint`, for a text that is too long for a cell.
+    """
+    rows = zip(*columns.values(), strict=True)
+    for number, (row, height) in enumerate(zip(rows, heights, strict=False), 2):
+        try:
+            xml = row_xml(number, row, styles, height)
+        except SheetError as error:
+            raise _name_pet(error, dict(zip(columns, row, strict=True)), hint) from None
+        yield xml
+
+
+def _name_pet(error: SheetError, texts: Mapping[str, str], hint: str) -> SheetError:
+    """Return the error about a text of a row that is too long, with the pet and the column."""
+    column = max(texts, key=lambda name: len(texts[name]))
+    pet = f"pet {texts['id']}" if texts.get("id") else f"pet {texts.get('name', '')[:40]!r}"
+    return SheetError(f"{pet}, {column}: {error.problem}", hint=hint)
 
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
