@@ -428,8 +428,8 @@ def test_rule_duplicate_id(tmp_path: Path) -> None:
     assert sheet.blocked_ids == {7}
     assert sheet.frame.index.tolist() == [3]
     assert sheet.problems[0].problem == (
-        "The id 7 is in 3 rows with different values (name): line 2, column 1, line 4, "
-        "column 1, line 5, column 1."
+        "The id 7 is in 3 rows with different values (name): line 2, column 1; line 4, "
+        "column 1; line 5, column 1."
     )
     assert "the id of its pet" in sheet.problems[0].suggestion
 

@@ -176,9 +176,11 @@ def _differing_columns(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]
 
 def list_places(places: Iterable[str], *, more: int = 0) -> str:
     """Return the first places, and the number of the others; `more` are not in `places`."""
-    shown = list(places)
-    rest = len(shown[_MAX_PLACES:]) + more
-    return ", ".join(shown[:_MAX_PLACES]) + (f", and {rest:,} more" if rest else "")
+    every = list(places)
+    shown, rest = every[:_MAX_PLACES], len(every[_MAX_PLACES:]) + more
+    # The place of a cell in a text file or a DataFrame has a comma: `line 2, column 1`.
+    mark = ";" if any("," in place for place in shown) else ","
+    return f"{mark} ".join([*shown, *([f"and {rest:,} more"] if rest else [])])
 
 
 # Findings of a whole worksheet: headers similar to petsync's, merged and hidden cells.
