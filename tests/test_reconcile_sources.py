@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from effort import opened
+from effort import list_openings
 from scenarios import PETS, Scenario
 from shop import base_of
 
@@ -341,7 +341,7 @@ def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_p
     # A worksheet is that of the workbooks.
     jobs = sources_of(_job(folder=tmp_path, encoding="cp1252", tab="Pets"))
     files = ["book.xlsx", "old.csv", "unicode.csv", "wide.csv"]
-    assert opened(lambda: [one.read(store) for one in jobs], tmp_path) == files
+    assert list_openings(lambda: [one.read(store) for one in jobs], tmp_path) == files
     assert [one.read(store).tab for one in jobs] == ["Pets", "", "", ""]
     (single,) = sources_of(_job(sheet=tmp_path / "unicode.csv", tab="Pets"))
     with pytest.raises(ps.errors.SheetError, match="a text file, which has no worksheets"):

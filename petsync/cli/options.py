@@ -203,12 +203,15 @@ def _build_ended_error(path: Path, last: Round, later: Sequence[Round]) -> PlanE
         )
     first = next((each for each in own if each.status not in _ENDED_EARLY), own[0])
     did = "replaced it" if first.waiting else "removed it: it was released, or is no longer needed"
-    now = next((each.waiting for each in reversed(own) if each.waiting), "")
+    newest = next((each for each in reversed(own) if each.waiting), None)
+    hint = "No plan of this job waits now."
+    if newest is not None and Path(newest.waiting).exists():
+        from petsync.report.round import complete
+
+        hint = f"`petsync apply {quote(newest.waiting)}` shows the plan that waits now."
+        hint = complete(newest, hint)
     return PlanError(
-        f"{problem}: the round of {_format_start(first)} ({first.id}) {did}",
-        hint=f"`petsync apply {quote(now)}` shows the plan that waits now."
-        if now and Path(now).exists()
-        else "No plan of this job waits now.",
+        f"{problem}: the round of {_format_start(first)} ({first.id}) {did}", hint=hint
     )
 
 

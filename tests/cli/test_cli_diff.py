@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commands import Shell, shop, to
-from effort import opened
+from effort import list_openings
 
 from petsync.sandbox import Sandbox
 
@@ -85,7 +85,7 @@ def test_a_worksheet_is_that_of_the_workbook(shell: Shell) -> None:
         pd.read_csv("a.csv").to_excel(book, sheet_name="New", index=False)
     assert shell("diff", "a.csv", "c.xlsx").code == 2
     words = ("diff", "a.csv", "c.xlsx", "--sheet", "New")
-    assert opened(lambda: shell(*words), Path()) == ["a.csv", "c.xlsx"]
+    assert list_openings(lambda: shell(*words), Path()) == ["a.csv", "c.xlsx"]
     assert shell(*words).code == 0
     done = shell("diff", "a.csv", "b.csv", "--sheet", "New")
     assert (done.code, "Leave out the worksheet (--sheet New)." in done.err) == (1, True)

@@ -226,10 +226,12 @@ def test_a_plan_that_no_longer_waits(
     assert replaced["waiting"] != waiting
     when = datetime.fromisoformat(replaced["started"]).astimezone()
     monkeypatch.chdir(config.parent.parent)
-    said = refused("apply", waiting)
-    assert "the plan of job catalogue no longer waits" in said
-    assert f"the round of {when:%Y-%m-%d %H:%M} ({replaced['id']}) replaced it" in said
-    assert f"`petsync apply {replaced['waiting']}` shows the plan that waits now." in said
+    refusal = refused("apply", waiting)
+    assert "the plan of job catalogue no longer waits" in refusal
+    assert f"the round of {when:%Y-%m-%d %H:%M} ({replaced['id']}) replaced it" in refusal
+    (line,) = re.findall("`petsync (apply .*?)` shows the plan that waits now.", refusal)
+    assert shlex.split(line)[:2] == ["apply", replaced["waiting"]]
+    assert "Tommy" in shell(*shlex.split(line)).err
     assert f"({replaced['id']}) replaced it" in refused("rehearse", waiting, "--url", box.url)
     assert f"({replaced['id']}) replaced it" in refused("diff", waiting, sheet)
     box.put(ps.Pet(id=5, name="Tom", status="sold"))
@@ -238,9 +240,9 @@ def test_a_plan_that_no_longer_waits(
     config.write_text(text.replace("[jobs.catalogue]", "[jobs.renamed]"), "utf-8")
     removed = run_round()
     assert removed["status"] == "in-sync"
-    said = refused("apply", replaced["waiting"])
-    assert f"({removed['id']}) removed it: it was released, or is no longer needed" in said
-    assert "No plan of this job waits now." in said
+    refusal = refused("apply", replaced["waiting"])
+    assert f"({removed['id']}) removed it: it was released, or is no longer needed" in refusal
+    assert "No plan of this job waits now." in refusal
     Path(config.parent / ".petsync/reconcile/history.jsonl").unlink()
     assert shell("apply", waiting).code == 1
 

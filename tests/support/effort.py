@@ -36,7 +36,7 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
-def opened(work: Callable[[], object], folder: Path) -> list[str]:
+def list_openings(work: Callable[[], object], folder: Path) -> list[str]:
     """Return the names of the files in the folder that `work` opens, once for each time, sorted."""
     names: list[str] | None = []
 
