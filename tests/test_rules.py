@@ -215,7 +215,7 @@ def test_all_places_of_a_repeated_value_are_named(tmp_path: Path) -> None:
     rows = "".join(f"{n},Rex,7\n" for n in range(1, 16))
     sheet = csv_of(tmp_path, f"id,name,Chip\n{rows}", rules=[rule(columns=["Chip"], unique=True)])
     assert len(sheet.problems) == 15
-    assert sheet.problems[0].problem.startswith("The same value is also in line 3, column 3, ")
+    assert sheet.problems[0].problem.startswith("The same value is also in line 3, column 3; ")
     assert sheet.problems[0].problem.endswith("line 12, column 3; and 4 more.")
     assert "line 16" not in sheet.problems[14].problem
 
