@@ -58,7 +58,7 @@ The guard refuses this plan: nothing will be sent
 
   store     http://127.0.0.1:1/v2 (1,200 pets)
   sheet     edited.xlsx (878 rows)
-  compared  with the store alone: every filled cell counts
+  compared  only with the store: every filled cell counts
   made      2026-11-20 09:30:12 UTC
 
 Add 1 pet
@@ -78,7 +78,7 @@ Delete 2 pets
   - 100  Tom                                                    not in the sheet
       sold; category: Cats (2)
 
-1 conflict: nothing is sent until a person decides
+1 conflict: nothing is sent until you decide
   ! Pets!A12: The row matches several pets: 3, 8. Give the row its id.
 
 1 row needs fixing
@@ -116,8 +116,8 @@ petsync run 20261120-093100-4f2a
 1 unknown: no answer
   The connection was lost, or the answer took too long. It is not known whether
   the change was made.
-  `petsync resume 20261120-093100-4f2a` asks the store what happened, and sends
-  what is missing.
+  `petsync resume 20261120-093100-4f2a` finds out from the store what happened,
+  and sends what is missing.
   ! Pets!B18, delete of pet 17 (Rex): No answer arrived
 
 1 in conflict: open since the plan

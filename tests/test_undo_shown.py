@@ -84,7 +84,7 @@ def test_every_format_says_which_run_it_takes_back(tmp_path: Path) -> None:
         assert RUN in shown, name
         assert "Undo: 0 to add, 1 to change, 1 to delete; 1 conflict" in shown, name
         assert "1 already restored" in shown, name
-        assert "with the store alone" not in shown, name
+        assert "only with the store" not in shown, name
         assert "of the sheet" not in shown, name
     assert "changed since the run, and is not changed" in folded(plan_text(SMALL))
 

@@ -69,6 +69,6 @@ _VIEWS = {
 
 
 def view_of(value: object) -> _View:
-    """Return the view of a value that shows itself."""
+    """Return the view for a value whose type has one."""
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__)
     return next(_VIEWS[name] for name in names if name in _VIEWS)

@@ -221,7 +221,7 @@ class Figure(_Part, frozen=True):
     title: str
     text: str
     svg: str
-    """The plot: an `<svg>` element, described by the element with the id `NAME-said`."""
+    """The plot: an `<svg>` element, described by the element with the id `NAME-description`."""
     legend: Sequence[tuple[str, str]] = ()
     """Signs, as `<svg>` elements or "", with their meanings."""
 
@@ -335,8 +335,8 @@ def reword(part: Document, change: Callable[[str], str]) -> Document: ...
 @overload
 def reword(part: object, change: Callable[[str], str]) -> Any: ...
 def reword(part: object, change: Callable[[str], str]) -> Any:
-    """Return the document, or a part of it, with its sentences changed. Of a record, these are the
-    message and the cure.
+    """Return the document, or a part of it, with its sentences changed. For a record, these are the
+    message and the advice.
     """
     if isinstance(part, str):
         return change(part)

@@ -268,7 +268,7 @@ _ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")
 
 
 def record_html(record: Record) -> str:
-    """Return the description of a record: its message, clashes, cure and fields."""
+    """Return the description of a record: its message, clashes, advice and fields."""
     clashes = [field for field in record.fields if len(field) == 4]
     fields = [field for field in record.fields if len(field) != 4]
     return "".join(

@@ -134,9 +134,9 @@ def _image(
     name: str, title: str, parts: Iterable[str], size: tuple[float, float], **attributes: str
 ) -> str:
     """Return an image of SVG elements. The document must contain its description, under the id
-    `NAME-said`.
+    `NAME-description`.
     """
-    labels = {"role": "img", "aria_label": title, "aria_describedby": f"{name}-said"}
+    labels = {"role": "img", "aria_label": title, "aria_describedby": f"{name}-description"}
     view = f"0 0 {size[0]:.0f} {size[1]:.0f}"
     return element("svg", "".join(parts), viewBox=view, **labels, **attributes)
 

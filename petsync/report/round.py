@@ -92,7 +92,7 @@ STATUS_WORDS: Mapping[Status, StatusWords] = {
     "drift": StatusWords("Differences", "look", "~"),
     "findings": StatusWords("Errors in the sheet", "look", "!"),
     "conflicts": StatusWords("Conflicts", "look", "!"),
-    "waiting": StatusWords("Waiting for a person", "look", "?"),
+    "waiting": StatusWords("Waiting for approval", "look", "?"),
     "locked": StatusWords("Skipped", "look", "-"),
     "failed-rows": StatusWords("Changes failed", "bad", "x"),
     "interrupted": StatusWords("Interrupted", "bad", "x"),

@@ -62,7 +62,7 @@ _CUT = "..."
 def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Return both texts in pieces, marked where they differ: whole words, or only characters if
     most of the word is unchanged. Texts without a common word are compared as if they were one
-    word. The joined pieces of a text are the text.
+    word. Joining the pieces of a text gives the text again.
     """
     old, new = _words(before), _words(after)
     common = _find_common_words(old, new)

@@ -208,7 +208,7 @@ class CauseText(NamedTuple):
 
 _RESUME = "`petsync resume RUN`"
 NO_CURE = "There is nothing to do."
-"""The cure if nothing needs to be done."""
+"""The advice if nothing needs to be done."""
 _SEE_ROWS = "Each row says why."
 
 CAUSES: Mapping[Cause, CauseText] = {
@@ -324,12 +324,12 @@ CAUSES: Mapping[Cause, CauseText] = {
     "no-answer": CauseText(
         "no answer",
         "The connection was lost, or the answer took too long.",
-        f"{_RESUME} asks the store what happened, and sends what is missing.",
+        f"{_RESUME} finds out from the store what happened, and sends what is missing.",
     ),
     "bad-answer": CauseText(
         "an answer that cannot be read",
         "The answer is incomplete, or it is another server's page.",
-        f"Check the URL and any proxy; {_RESUME} then asks the store and continues.",
+        f"Check the URL and any proxy; {_RESUME} then checks the store and continues.",
     ),
     "not-as-sent": CauseText(
         "not stored as sent",
@@ -365,7 +365,7 @@ CAUSES: Mapping[Cause, CauseText] = {
     "cut-off": CauseText(
         "cut off",
         "The run ended while the request was under way.",
-        f"{_RESUME} asks the store what happened, and sends the remaining changes.",
+        f"{_RESUME} finds out from the store what happened, and sends the remaining changes.",
     ),
     "may-be-there": CauseText(
         "may be in the store, edited since",
@@ -401,7 +401,7 @@ _UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
     "unknown": CauseText(
         "it is not known whether the change was made",
         "No answer arrived, and the store does not show whether the change was made.",
-        f"{_RESUME} asks the store what happened.",
+        f"{_RESUME} finds out from the store what happened.",
     ),
     "conflict": CauseText("a decision is needed", _SEE_ROWS, "Plan again to see both sides."),
     "not sent": CauseText("no cause on record", _SEE_ROWS, "Plan again to see what is left."),
@@ -429,7 +429,7 @@ _SHEET_CAUSES: frozenset[Cause] = frozenset(
         "blocked",
     )
 )
-"""Causes whose cure is in the sheet, or in another plan made from it."""
+"""Causes that a change in the sheet, or another plan made from it, can fix."""
 _UNDO_AGAIN = "`petsync undo UNDONE` again shows what is left."
 _UNDO_KEPT_MEANING = (
     "The pet was changed since that run, or its values cannot be restored. Nothing was sent."
@@ -438,7 +438,7 @@ _UNDO_KEPT_MEANING = (
 
 def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> CauseText:
     """Return the texts for results with this outcome and cause in a run's report. If `run_id` is
-    "", there is no cure. `undoes` is the run that was undone, if the report is about an undo.
+    "", there is no advice. `undoes` is the run that was undone, if the report is about an undo.
     """
     words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
     meaning = (
@@ -563,7 +563,7 @@ def results_by_cause(
     Outcomes that need attention come first; within an outcome the largest group is first, and
     causes that the plan already showed are last. Only the worst result of each row counts. For
     causes in BRIEF_CAUSES, a `limit` shows only a few rows. With `is_over`, as in a rehearsal,
-    there are no cures.
+    there is no advice.
     """
     run_id = "" if is_over else report.run_id
     undoes = report.plan.undoes
@@ -664,7 +664,7 @@ _NOT_LISTED = (
 )
 _NOT_COUNTED = "Pets of this status are not included in the store's count."
 _CONFLICTS: Mapping[Winner, str] = {
-    "": "nothing is sent until a person decides",
+    "": "nothing is sent until you decide",
     "store": "the store's value stays",
     "sheet": "the sheet's value is sent",
 }
@@ -818,7 +818,7 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     elif plan.base:
         yield "exported", f"{format_timestamp(plan.base)}; only what was edited since then counts"
     else:
-        yield "compared", "with the store alone: every filled cell counts"
+        yield "compared", "only with the store: every filled cell counts"
     yield "made", format_timestamp(plan.created)
 
 
@@ -858,7 +858,7 @@ def describe_winner(plan: Plan) -> str:
     if plan.undoes:
         return "The store: a pet that was changed since the run stays unchanged."
     if not plan.base:
-        return "The sheet: it is compared with the store alone."
+        return "The sheet: it is compared only with the store."
     if plan.options.sheet_wins:
         return "The sheet, if both changed a field to different values (an option of this plan)."
     return (
