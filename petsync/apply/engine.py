@@ -840,9 +840,9 @@ def build_earlier_results(
 
 
 def find_unfinished(runs: Sequence[PastRun], *, with_running: bool = False) -> Iterator[PastRun]:
-    """Yield those of the runs, the newest first, that have something left to resume: they are not
-    undone, and later runs of the same sheet have not made as many changes as they left. Runs on
-    which a process works are included only with `with_running`.
+    """Yield the runs, the newest first, that have something left to resume: they are not undone,
+    and later runs of the same sheet have not made as many changes as they left. Runs on which a
+    process works are included only with `with_running`.
     """
     undone = find_undoing_runs(runs)
     made = Counter[tuple[str, str]]()
@@ -1026,7 +1026,7 @@ def settle_overtaken(
 
 
 def is_of_file(plan: Plan, record: RowRecord) -> bool:
-    """Return true if the record is about the plan's file, even if that was edited since."""
+    """Return true if the record is about the plan's file, even if the file was edited since."""
     digest = plan.source_digest
     is_there = real_path(record.source) == real_path(plan.source)
     return bool(digest and record.digest) and (record.digest == digest or is_there)

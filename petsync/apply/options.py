@@ -60,7 +60,7 @@ class ApplyKeywords(TypedDict, total=False):
         Literal["each", "bulk"] | None,
         Option(
             help="Read each pet again just before its change (each), or all pets once at the start "
-            "(bulk), which is faster. If the plan read only single pets, bulk means each.",
+            "(bulk), which is faster. For a plan made from single look-ups, bulk means each.",
             default="each",
         ),
     ]

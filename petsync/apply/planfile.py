@@ -40,7 +40,7 @@ __all__ = [
 _PARQUET = ".parquet"
 """The suffix of plan files in Parquet."""
 _DOCUMENTS = (".html", ".htm", ".xlsx", ".csv", ".md", ".txt")
-"""The suffixes of documents for people, from which no plan can be loaded."""
+"""The suffixes of documents to read, from which no plan can be loaded."""
 PLAN_KEY, _BLOCKS = b"petsync.plan", b"petsync.blocks"
 """The names of the file's metadata: the plan without its lists, and the number of row groups with
 changes.
@@ -58,8 +58,8 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     """Write the plan to a file that only its owner can read, and return the path: as Parquet if the
     path ends with `.parquet`, else as JSON.
 
-    Raises PlanError if the path ends as a document for people does, the file cannot be written, or
-    an argument has another type.
+    Raises PlanError if the path has the suffix of a document, the file cannot be written, or an
+    argument has another type.
     """
     plan, target = checked_plan(plan), checked_path(path, "plan.json", PlanError)
     if target.suffix.casefold() in _DOCUMENTS:
@@ -111,7 +111,7 @@ def read_store(path: Path) -> str:
 
 def is_plan_file(path: str | Path) -> bool:
     """Return true if the file is a plan by its name (.json) or, as Parquet, by its content. A JSON
-    file that begins as a list is a sheet.
+    file that begins with a list is a sheet.
     """
     source = Path(path)
     if source.suffix.casefold() == ".json":

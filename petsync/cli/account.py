@@ -77,7 +77,7 @@ petsync login --token
 @click.option(
     "--implicit",
     is_flag=True,
-    help="Sign in in the browser at a service that offers only the implicit flow.",
+    help="Use the browser to sign in at a service that offers only the implicit flow.",
 )
 @click.option(
     "--api-key",

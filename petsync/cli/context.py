@@ -343,9 +343,9 @@ class Context:
         the client id and secret of the environment, because the sign-in uses them itself, or asks
         for them.
 
-        Without another sign-in, petsync uses the one that a job of a confirmed petsync.toml has of
-        its own for this store, except in commands that sign in or out (`signs_in`). `find_job`
-        takes the state folder, and returns the job that the command is about, or "".
+        Without another sign-in, petsync uses a job's own sign-in for this store from a confirmed
+        petsync.toml, except in commands that sign in or out (`signs_in`). `find_job` takes the
+        state folder, and returns the job that the command is about, or "".
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:

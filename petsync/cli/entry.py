@@ -32,7 +32,7 @@ __all__ = ["cli", "main"]
 _M_MMAP_THRESHOLD, _LARGE = -3, 2 << 20
 """The option of glibc's mallopt(3), and the size in bytes from which blocks are mapped."""
 _M_TRIM_THRESHOLD, _SPARE = -1, 64 << 20
-"""The option, and the bytes of smaller blocks that are kept when they are freed."""
+"""The option, and how many bytes of smaller blocks glibc keeps when they are freed."""
 _INTERRUPTED_CODES = (INTERRUPTED, InterruptedRunError.exit_code)
 _SENDING = frozenset({"apply", "reconcile", "resume", "undo"})
 """The commands that send changes."""
@@ -151,8 +151,9 @@ def _map_large_blocks() -> None:
     """Let glibc return each large block to the system when it is freed, and keep smaller ones.
 
     By default, glibc keeps freed blocks of up to 32 MiB that lie between others: a tenth of the
-    peak memory at a million pets. Once this is set, it would return even the memory of small blocks
-    at each chance, and get it again page by page. Without glibc, this does nothing.
+    peak memory at a million pets. With this option set, glibc would also return the memory of small
+    blocks at every opportunity, and request it again page by page. Without glibc, this does
+    nothing.
     """
     with suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)

@@ -107,7 +107,7 @@ petsync check 'pets/*.csv'
     "--rules",
     "with_rules",
     is_flag=True,
-    help="Also list the rules of your own (petsync.toml): which of them ran, how many rows each "
+    help="Also list your own rules (petsync.toml): which of them ran, how many rows each "
     "looked at, and how many break it.",
 )
 @click.option(
@@ -125,11 +125,10 @@ def check_command(
 ) -> int:
     """List the mistakes in SHEET.
 
-    The mistakes are grouped by kind, each with its cell and a suggestion. The rules of your own in
+    The mistakes are grouped by kind, each with its cell and a suggestion. Your own rules in
     petsync.toml (`[[rules]]`) are checked too. SHEET may be a folder or a pattern of Parquet, CSV
-    or JSON Lines files. The check needs no store, and does not change SHEET.
-    `petsync plan` also finds mistakes that only a comparison with the
-    store shows, such as an id that no pet has.
+    or JSON Lines files. The check needs no store, and does not change SHEET. `petsync plan` also
+    finds mistakes that only a comparison with the store shows, such as an id that no pet has.
 
     Exit codes: 0 if every row can be used, 3 if errors block rows or the sheet, 1 if the file
     cannot be read. With --strict, 3 for warnings too.
@@ -208,7 +207,7 @@ def _suggest_after_check(
 
 
 def _find_mapping(sheet: Sheet) -> list[str]:
-    """Return HEADER=COLUMN for each column that the sheet lacks and one unused header means."""
+    """Return HEADER=COLUMN for each missing column that one unused header probably means."""
     headers: dict[str, list[str]] = {}
     for each in sheet.problems:
         is_header = each.rule in ("header-near-miss", "header-renamed")

@@ -601,8 +601,8 @@ def _write_requested(
     *,
     is_again: bool,
 ) -> None:
-    """Write the results file, and what the request says into the sheet; add messages. With
-    `is_again`, write only what is missing.
+    """Write the results file, write into the sheet what the request asks for, and add messages.
+    With `is_again`, write only what is missing.
     """
     from petsync.store.runs import default_results_path
 

@@ -55,7 +55,7 @@ def _as_id(value: object) -> int:
     if number is None:
         raise SettingsError(
             f"{value!r} is not a pet id; pet ids are 64-bit integers",
-            hint="Give the number, such as 7; int(…) makes one from a text or a float.",
+            hint="Give the number, such as 7; int(…) makes one from text or a float.",
         )
     return number
 

@@ -367,8 +367,8 @@ class Coverage(msgspec.Struct, frozen=True):
     with one of `statuses` can be deleted as missing. `pet.status in coverage` ignores surrounding
     spaces and case.
 
-    A snapshot of single pets, read by getPetById, has `ids` instead. It proves something about
-    these pets only.
+    A snapshot of single pets, read by getPetById, has `ids` instead. It is evidence only about
+    these pets.
     """
 
     statuses: tuple[str, ...] = ()

@@ -1970,7 +1970,7 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
         raise PlanError(
             f"{sheet.source} was exported from {sheet.base.store}, and this store is {store}",
             hint=(
-                "Name the other store, or compare with this store alone (--two-way, in Python "
+                "Name the other store, or compare only with this store (--two-way, in Python "
                 "two_way=True): every filled cell then overrides the store."
             ),
         )
@@ -1978,7 +1978,7 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
 
 
 def find_refusal(sheet: Sheet, *, matches_rows: bool = False) -> PlanError | None:
-    """Return the error for an export of which no plan is made, whatever its rows are; None if a
+    """Return the error for an export for which no plan is made, whatever its rows are; None if a
     plan is made.
 
     It is a PlanError if the base cannot be trusted. It is a GuardError if the sheet has lost the
@@ -2027,8 +2027,8 @@ def find_refusal(sheet: Sheet, *, matches_rows: bool = False) -> PlanError | Non
 def _refuse_base(sheet: Sheet) -> PlanError:
     return PlanError(
         f"{sheet.source}: {sheet.base_refused}",
-        hint="Export again and move your edits there; or compare with the store alone "
-        "(--two-way, in Python two_way=True): every filled cell then overrides the store.",
+        hint="Export again and move your edits there; or compare only with the store (--two-way, "
+        "in Python two_way=True): every filled cell then overrides the store.",
     )
 
 
@@ -2474,8 +2474,8 @@ def _note_lost_columns(
 
 
 def _iter_added_notes(conflicts: Sequence[Conflict]) -> Iterator[str]:
-    """Yield a note with the way out if several rows are in conflict with rows that were added
-    before. Rows that need another way out do not count.
+    """Yield a note with the advice if several rows are in conflict with rows that were added
+    before. Rows that need other advice do not count.
     """
     places = [
         each.source

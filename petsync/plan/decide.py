@@ -1094,7 +1094,7 @@ class Decisions:
     def _check_twins(self, row: Row, alike: Sequence[int], sent: Hashable) -> None:
         """Raise _RowConflict if a row with the action `add` would add a pet that exists. `sent` has
         the values to send, and `alike` the pets with these values. `hold_twins` holds back the rows
-        whose action leaves open whether the pet exists: other rules may know more about them.
+        whose action leaves open whether the pet exists: other rules may decide about them.
         """
         twins = [*alike]
         if self._options.owners:
@@ -1475,7 +1475,7 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
 def _find_usual_spelling(
     name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
 ) -> tuple[str, str, str]:
-    """Return the usual spelling of a new name, "" for none; the words that say who uses it; and the
+    """Return the usual spelling of a new name, "" for none; the words for what uses it; and the
     advice, which is the same for all rows.
     """
     if known is not None:

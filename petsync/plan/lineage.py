@@ -1186,7 +1186,7 @@ def _match_lost_rows(
 
 def _is_only_renamed(record: RowRecord, line: _Line, other: _Line) -> bool:
     """Return true if the row has all values of the record but the name, and the names have a word
-    in common. If the `other` row, which is taken for the record's, has only a similar name, the
+    in common. If the `other` row, which counts as the record's row, has only a similar name, the
     tags or photos are enough; if it has less than half of the other values, so is a category.
     """
     if content(record.row_pet, _LOOKS) != content(line.row_pet, _LOOKS):

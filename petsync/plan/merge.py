@@ -100,7 +100,7 @@ class Judge:
     store did not change.
     """
     owners: Mapping[Unit, Owner] = field(default_factory=dict)
-    """The owners of fields. A field of one side is neither merged nor in clash."""
+    """The owners of fields. A field that one side owns is not merged, and cannot clash."""
     last_row_pets: dict[int, Pet] = field(default_factory=dict)
     """The values of rows whose pets the base lacks, as a run last read them, by the pet's id."""
     restored: Mapping[int, RestoredPet] = field(default_factory=dict)

@@ -50,7 +50,9 @@ OWNABLE: Mapping[str, Unit] = {
 UNSENT: tuple[Owner, ...] = ("store", "never")
 """The owners with which the sheet's value of a field is never sent."""
 NEEDED: tuple[Unit, ...] = ("name", "status")
-"""The fields that a new pet gets from its row, whoever owns them: nobody would find it without."""
+"""The fields that a new pet gets from its row, whoever owns them: no query finds a pet without
+them.
+"""
 Scope = Literal["auto", "rows", "all"]
 """Which pets a plan reads."""
 MATCHABLE: tuple[Column, ...] = tuple(column for column in COLUMNS if column != "id")
@@ -65,7 +67,7 @@ class CompareKeywords(TypedDict, total=False):
     """The fields of PlanOptions as keywords."""
 
     two_way: Annotated[
-        bool, Option(help="Compare with the store alone: ignore the base of an exported sheet.")
+        bool, Option(help="Compare only with the store: ignore the base of an exported sheet.")
     ]
     delete_missing: Annotated[bool, Option(help="Delete the pets that no row of the sheet names.")]
     match_on: Annotated[

@@ -1073,7 +1073,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     encoding: str = ""
     """The encoding that was named for a CSV file, "" for the default (UTF-8)."""
     base: str = ""
-    """The time of the sheet's export, ISO 8601 in UTC; "" for a comparison with the store alone."""
+    """The time of the sheet's export, ISO 8601 in UTC; "" for a comparison only with the store."""
     undoes: str = ""
     """The run that the plan undoes, "" if it is not an undo."""
     options: PlanOptions = PlanOptions()

@@ -268,7 +268,7 @@ class Reference:
     """A store, the last export, and the options of a comparison with both.
 
     `listed` are the pets of the snapshot, and only getPetById knows the pets in `elsewhere`; `base`
-    is None for a comparison with the store alone.
+    is None for a comparison only with the store.
     """
 
     listed: Mapping[int, Pet]

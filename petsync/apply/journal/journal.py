@@ -109,7 +109,7 @@ def _reads_all(
         with journal._connection() as connection:
             own = read(connection, store)
         found: dict[int, T] = {}
-        for _, other in journal._ask_others(store, lambda each: read(each, store)):
+        for _, other in journal._query_others(store, lambda each: read(each, store)):
             found |= other
         return {**found, **own}
 
@@ -221,7 +221,7 @@ class Journal:
         """
         with self._connection() as connection:
             records = read_row_records(connection, store, with_undone=with_undone)
-        others = self._ask_others(
+        others = self._query_others(
             store, lambda o: read_row_records(o, store, with_undone=with_undone)
         )
         for path, found in others:
@@ -238,7 +238,7 @@ class Journal:
             if run is None:
                 return None
             own = find_later_run(connection, run)
-        others = self._ask_others(run.store, lambda other: find_later_run(other, run))
+        others = self._query_others(run.store, lambda other: find_later_run(other, run))
         found = [each for each in (own, *(other for _, other in others)) if each is not None]
         if not found:
             return None
@@ -246,16 +246,16 @@ class Journal:
         records = self.read_row_records(run.store)
         return LaterRun(newest, [each for each in records if run.may_have_row_of(each)])
 
-    def _ask_others(
-        self, store: str, ask: Callable[[sqlite3.Connection], T]
+    def _query_others(
+        self, store: str, query: Callable[[sqlite3.Connection], T]
     ) -> Iterator[tuple[Path, T]]:
-        """Yield the path of each of the user's other journals, and the result of `ask` for it.
+        """Yield the path of each of the user's other journals, and the result of `query` for it.
         Journals that cannot be read are skipped.
         """
         for path in other_journals(store, self.path.parent):
             try:
                 with open_for_reading(path) as connection:
-                    found = ask(connection)
+                    found = query(connection)
             except PetsyncError as error:
                 _LOG.warning("Skipped the runs in %s: %s", path.parent, error)
             else:
