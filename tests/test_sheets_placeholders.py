@@ -99,7 +99,7 @@ def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
         ("Pets!C2", "placeholder-text"),
         ("Pets!D2", "placeholder-text"),
     ]
-    assert f'"{text.strip()}" is taken as a tag' in sheet.problems[1].problem
+    assert f'"{text.strip()}" is read as a tag' in sheet.problems[1].problem
     assert sheet.problems[1].suggestion == f'Delete "{text.strip()}" if it is not a tag.'
     assert sheet.frame["category"].tolist() == [text]
 
@@ -255,8 +255,8 @@ def test_an_empty_item_is_pointed_out(tmp_path: Path) -> None:
     for sheet in sheets:
         found = [(each.rule, each.column, each.problem) for each in sheet.problems]
         assert found == [
-            ("placeholder-text", "tags", "An empty text is taken as a tag."),
-            ("placeholder-text", "photo_urls", "An empty text is taken as an address."),
+            ("placeholder-text", "tags", "An empty text is read as a tag."),
+            ("placeholder-text", "photo_urls", "An empty text is read as an address."),
         ]
         assert sheet.frame["tags"].tolist() == [["", " ", "x"]]
     assert sheets[0].suggested_corrections(guesses=True) == {"Pets!B2": "x", "Pets!C2": URL}

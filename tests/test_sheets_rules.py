@@ -211,7 +211,7 @@ CASES = [
         "Write only [clear]",
     ),
     Case("placeholder-text", "category", "N/A", "-", "uses it as text", "Leave the cell blank"),
-    Case("placeholder-text", "tags", "null", " ? ", "taken as a tag", "Leave the cell blank"),
+    Case("placeholder-text", "tags", "null", " ? ", "read as a tag", "Leave the cell blank"),
     Case("placeholder-text", "category", "NaN", "<NA>", "uses it as text", "Leave the cell blank"),
     Case("photos-unreadable", "photo_urls", '"https://e', '"https://e', "never closed", "Close"),
     Case("photo-repeated", "photo_urls", f"{URL}\n{URL}", f"{URL} | {URL}", "More", "Keep one"),
@@ -313,7 +313,7 @@ def test_rule_wrong_value(tmp_path: Path) -> None:
         "wrong-value",
         '{"first":"Bello"}',
     )
-    assert "an object, where petsync needs a text or a number" in found.problem
+    assert "an object, where petsync needs text or a number" in found.problem
 
 
 def test_rule_unknown_fields() -> None:

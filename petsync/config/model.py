@@ -248,7 +248,8 @@ class RuleOptions(Table, title="[rules]"):
         also="id code rule title",
     )
     columns: Plains = option(
-        "The columns to check, by name or header. Of an expression: those to which findings point.",
+        "The columns to check, by name or header. For an expression: the columns that its "
+        "findings name.",
         '["Price EUR"]',
         (),
         usual="",

@@ -95,9 +95,9 @@ def _read_file(
 def read_job_sign_ins(
     document: Document, environ: Mapping[str, str], *, is_confirmed: bool
 ) -> tuple[JobSignIn, ...]:
-    """Return the sign-ins that jobs of the file have of their own. They have values only if the
-    user has confirmed the file and the variables are set. A mistake in a job is not reported:
-    `petsync reconcile` and `petsync config check` do that.
+    """Return the jobs' own sign-ins in the file. They have values only if the user has confirmed
+    the file and the variables are set. A mistake in a job is not reported: `petsync reconcile` and
+    `petsync config check` do that.
     """
     jobs = document.raw.get("jobs")
     tables = jobs.items() if isinstance(jobs, dict) else ()

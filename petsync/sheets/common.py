@@ -28,7 +28,7 @@ _BLOCK = 1 << 22
 _PART = 1 << 17
 """The lines whose ids are read at once. Threads wait for each other between many small steps."""
 _RUNS = (256, 32, 4, 1)
-"""How many lines are compared at once: fewer of them where one differs."""
+"""The number of lines that are compared at once; fewer where a line differs."""
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]

@@ -54,7 +54,7 @@ _SEE_REPORT = "`petsync plan` shows what is still to be done with the sheet as i
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A comment on a cell: the cause, and the way out."""
+    """A comment on a cell: the cause, and what to do."""
 
     column: str
     """The column; "" for the first cell of the row."""
@@ -197,7 +197,8 @@ class _Excerpt:
         self, columns: Mapping[str, Sequence[str]], vocabulary: Vocabulary
     ) -> dict[str, SourceRow]:
         """Return where each row is from, by the text of its cell of ORIGINAL_ROW, in the order of
-        the rows. A row that was copied before is from the first sheet.
+        the rows. For a row that was itself a copy, this is the place from which it was first
+        copied.
         """
         sheet, plan = self.sheet, self.report.plan
         earlier, places = find_source_rows(sheet), slots_of(sheet)

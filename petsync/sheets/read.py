@@ -851,7 +851,9 @@ class _SheetReader:
         self.checked = own.apply(self.rules)
 
     def _observe(self, observed: Observed) -> None:
-        """Record what shows which rows of other parts concern the rows of this part."""
+        """Record what is needed to find the rows of other parts that may have findings together
+        with rows of this part.
+        """
         # Most sheets are validated as a whole.
         from petsync.sheets.validate.own import hash_texts
 
@@ -1482,7 +1484,7 @@ def _as_list(value: Any) -> Any:
 
 
 _TEXT_TYPES = frozenset({str, type(None), float, type(pd.NA)})
-"""The types of texts and of missing values."""
+"""The types of a text and of missing values."""
 _LIST_TYPES = frozenset({list, np.ndarray})
 
 
@@ -1640,8 +1642,7 @@ def _text_of_list(column: str, items: list[Any], digits: int) -> str:
 def _wrong_type(column: str, value: Any) -> _WrongValueError:
     return _WrongValueError(
         f"a value of the type {type(value).__name__}: {str(value)[:40]!r}",
-        f"Make it {'a list or ' if column in LISTS else ''}a text; a missing value means no "
-        "change.",
+        f"Make it {'a list or ' if column in LISTS else ''}text; a missing value means no change.",
     )
 
 

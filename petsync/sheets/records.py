@@ -211,7 +211,7 @@ def _take_value(column: str, value: Any) -> Any:
         return value
     if column not in LISTS or not isinstance(value, list):
         what = _TYPE_NAMES.get(type(value), f"a value of the type {type(value).__name__}")
-        meant = "a list or a text" if column in LISTS else "a text or a number"
+        meant = "a list or text" if column in LISTS else "text or a number"
         raise _WrongValueError(f"The value is {what}, where petsync needs {meant}.")
     # A missing name stays in its place beside the tag's id.
     return [None if item is None else _take_item(column, item) for item in value]
@@ -539,8 +539,8 @@ def _check_columns(what: str, frame: pd.DataFrame) -> None:
 
 
 def check_values(what: str, frame: pd.DataFrame) -> None:
-    """Raise SheetError for the first value of a canonical column that is neither a text, a number,
-    missing nor, in a column of lists, a list of texts or tags: it has no place in a file or a pet.
+    """Raise SheetError for the first value of a canonical column that is not a text, a number or
+    missing or, in a column of lists, a list of texts or tags: no file and no pet can contain it.
     """
     for name in COLUMNS:
         if name not in frame or not is_object_dtype(frame[name].dtype):
@@ -552,7 +552,7 @@ def check_values(what: str, frame: pd.DataFrame) -> None:
                     f"the column {name} of {what} has {problem} in {row}",
                     hint="Make it a list of texts or tags."
                     if name in LISTS
-                    else "Make it a text or a number.",
+                    else "Make it text or a number.",
                 )
 
 
@@ -591,7 +591,7 @@ def _read_stream(stream: ArrowStream, read: Callable[[pa.Table], T]) -> T:
 
 
 def suggest_collect(value: object) -> str:
-    """Return the way out for a query that has no rows yet, such as a LazyFrame of polars; "" for
+    """Return the advice for a query that has no rows yet, such as a LazyFrame of polars; "" for
     other values.
     """
     is_lazy = callable(getattr(value, "collect", None))

@@ -1,4 +1,4 @@
-"""The grammar of cells: how a text in a spreadsheet represents a value."""
+"""The grammar of cells: how text in a spreadsheet represents a value."""
 
 from __future__ import annotations
 

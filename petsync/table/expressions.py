@@ -13,8 +13,8 @@ A text is in double or single quotes, which are doubled inside it. A column is a
 spaces or other characters, in brackets: `[Price EUR]`, where `]]` stands for `]`.
 
 The logic has three values. A blank cell makes a comparison neither true nor false; `and`, `or` and
-`not` follow Kleene. A text that is not a number is no number (NaN) where one is needed: every
-comparison with it is false, except `!=`. So is a division by zero.
+`not` follow Kleene. Where a number is needed, a text that is not a number counts as NaN: every
+comparison with it is false, except `!=`. A division by zero also gives NaN.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     encoding: str | None = None
     """The encoding of a CSV file; None is UTF-8."""
     rules: Sequence[SheetRule] = ()
-    """Rules of the user's own for the rows."""
+    """The user's own rules for the rows."""
 
     def __post_init__(self) -> None:
         for name, example in _MAPPINGS.items():

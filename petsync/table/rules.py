@@ -1,4 +1,4 @@
-"""SheetRule: a rule of the user's own for a sheet or a store, and the mistakes in it.
+"""SheetRule: a user's rule for a sheet or a store, and the mistakes in it.
 
 Options and petsync.toml have rules, so this module loads neither pandas nor Arrow.
 """
@@ -79,7 +79,9 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     """Whether the rule is applied."""
     columns: tuple[str, ...] = ()
-    """The columns to check, by name or header. Of an expression: those to which findings point."""
+    """The columns to check, by name or header. For an expression: the columns that its findings
+    name.
+    """
     applies_to: Side = "sheet"
     """`store`: check the store's pets instead, and report those that break the rule."""
     required: bool = False
@@ -368,7 +370,7 @@ class RuleResult:
     rows: int = 0
     """The number of rows that the rule could look at."""
     looked: int = 0
-    """The number of rows with a value: for which the rule is kept or broken."""
+    """The number of rows with a value, for which the rule is met or broken."""
     broken: int = 0
     """The number of rows that break it."""
     skipped: str = ""

@@ -225,7 +225,7 @@ class Finding:
 
     @property
     def is_own(self) -> bool:
-        """True for a finding of a rule of the user's own."""
+        """True for a finding of one of the user's own rules."""
         return self.rule.startswith(RULE_PREFIX)
 
 

@@ -886,7 +886,7 @@ def _placeholder_note(text: str, item: str, what: str, others: str) -> Note:
     """Return the note on an item that is probably a placeholder; `others` has the other items."""
     shown = f'"{item}"' if trim(item) else "An empty text"
     cure = f"Delete {shown if trim(item) else 'it'} if it is not {what}." if others else ""
-    return Note("placeholder-text", text, f"{shown} is taken as {what}.", cure, others)
+    return Note("placeholder-text", text, f"{shown} is read as {what}.", cure, others)
 
 
 def validate_photos(text: str) -> TextResult:

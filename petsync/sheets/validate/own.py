@@ -33,7 +33,7 @@ __all__ = ["Checked", "Observed", "OwnRules", "RuleRows", "hash_texts"]
 Hashes = npt.NDArray[np.uint64]
 
 _NO_VALUE = (CellKind.ERROR, CellKind.UNCALCULATED)
-"""The kinds of cells without a value, which `required` takes for blank."""
+"""The kinds of cells without a value, which `required` treats as blank."""
 _AT_STORE = "it looks at the store's pets: plan and reconcile apply it"
 _FRAME_COLUMNS = ("column", "problem", "suggestion")
 
@@ -60,8 +60,8 @@ class RuleRows(NamedTuple):
 
 @dataclass(slots=True)
 class Observed:
-    """What the validation of a part of a sheet found about its rows, to find rows of other parts
-    that concern them.
+    """What the validation of a part of a sheet found about its rows, to find the rows of other
+    parts that may have findings together with them.
     """
 
     ids: Any = None

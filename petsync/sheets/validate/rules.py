@@ -577,7 +577,7 @@ ROWS = (
         "In JSON or Parquet, the value is of a type that the column cannot have.",
         '"name": {"first": "Bello"}',
         '"name": "Bello"',
-        "Write a text or a number; in tags and photo addresses, a list of texts.",
+        "Write text or a number; in tags and photo addresses, a list of texts.",
         "petsync reports nothing else about such a row, except problems of its id.",
     ),
     error(
