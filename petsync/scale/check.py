@@ -37,7 +37,9 @@ _Mask = npt.NDArray[np.bool_]
 _PARTS = 64
 _IS_NEW = "is new"
 _KEYS = pa.schema([(KEY, pa.int64()), (ORDER, pa.int64()), (_IS_NEW, pa.bool_())])
-"""A hash of what rows have in common, the row's ORDER, and whether the row concerns the others."""
+"""A hash of an id, a content or a rule's key; the ORDER of the row; and whether the row makes
+findings in rows with the same hash possible.
+"""
 _ID_SEED, _TEXT_SEED, _FIRST_RULE_SEED = 1, 2, 3
 _FACTOR = np.uint64(0xD1B54A32D192ED03)
 
@@ -94,7 +96,7 @@ def check_files(path: str | Path, options: ReadOptions) -> Sheet:
 
 @dataclass(slots=True)
 class _Check:
-    """One check. It reads the files twice if rows of different parts concern each other."""
+    """One check. It reads the files twice if rows of different parts may have findings together."""
 
     files: SheetFiles
     folder: Path
@@ -134,8 +136,8 @@ class _Check:
         )
 
     def _find_related(self) -> npt.NDArray[np.int64]:
-        """Take the rows with findings. Return the other rows, by ORDER, whose keys are also those
-        of a row that concerns them: together, these rows may have findings.
+        """Collect the rows with findings. Return the other rows, by ORDER, that share a key with
+        another row: together, such rows may have findings.
         """
         writer = PartWriter(self.folder, _PARTS, _KEYS, KEY)
         headless = set[int]()
@@ -167,7 +169,7 @@ class _Check:
         return found
 
     def _add_related(self, related: npt.NDArray[np.int64]) -> None:
-        """Take these rows, by ORDER."""
+        """Collect these rows, given by ORDER."""
         wanted = {*(related // FILE_ROWS).tolist()}
         for part, place in self._iter_parts(wanted):
             mask = np.isin(np.arange(place, place + len(part.table)), related)
@@ -217,7 +219,7 @@ def _find_noted(part: FileRows, sheet: Sheet) -> _Mask:
 
 
 def _iter_keys(observed: Observed, place: int) -> Iterator[pa.Table]:
-    """Yield the keys of rows; rows with equal keys may concern each other."""
+    """Yield the keys of rows; rows with equal keys may have findings together."""
     ids = observed.ids
     has_id = np.flatnonzero(~np.asarray(ids.isna()))
     numbers = np.asarray(ids[has_id]).astype(np.int64).view(np.uint64)
@@ -241,7 +243,9 @@ def _table_of(
 
 
 def _find_shared(keys: pa.Table) -> npt.NDArray[np.int64]:
-    """Return the rows, by ORDER, whose key is also that of a row that concerns them."""
+    """Return the rows, by ORDER, that share a key with other rows, if one of these rows is marked
+    as new.
+    """
     frame = pd.DataFrame({name: keys[name].to_numpy() for name in keys.column_names})
     frame = frame[frame[KEY].duplicated(keep=False)]
     is_concerned = frame.groupby(KEY)[_IS_NEW].transform("any")

@@ -28,13 +28,15 @@ R = TypeVar("R")
 
 _CONNECT_S = 30
 _ATTEMPTS = 3
-"""How often a part is computed if the worker dies."""
+"""The maximum number of times that a part is computed if its worker dies."""
 _UNITS = {"MB": 10**6, "MIB": 2**20, "GB": 10**9, "GIB": 2**30}
 _PROCESS_BYTES, _FACTOR = 250 * 2**20, 20
-"""The bytes that a process needs without a part, and for each byte of an uncompressed part."""
+"""The bytes that a process needs without a part, and the number of bytes for each byte of an
+uncompressed part.
+"""
 _MIN_BYTES = 4 * 2**20
-"""The bytes of a side from which other processes compare it sooner than this one, because a process
-needs most of a second to start.
+"""The minimum size of a side, in bytes, for which other processes are faster than this one:
+starting a process takes most of a second.
 """
 
 
@@ -121,7 +123,8 @@ class Workers:
         self, function: Callable[[T], R], parts: Sequence[T], *, groups: int | None = None
     ) -> Iterator[R]:
         """Yield the results of a pure function for each part, in order. With `groups`, a process
-        gets a group of parts together, with one copy of the function, and keeps their results.
+        gets one group of parts at a time, with one copy of the function, and returns the results of
+        the whole group together.
 
         If a process of this machine dies, new processes compute its parts again. Raises
         PetsyncError if processes die repeatedly, and the errors of the function.

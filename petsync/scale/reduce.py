@@ -108,12 +108,12 @@ class PartFiles:
     were validated before.
     """
     has_rules: bool = False
-    """Whether each row must be validated with all its columns, for rules of the user's own."""
+    """Whether each row must be validated with all its columns, for the user's own rules."""
     most: int
     """The maximum number of rows that agree and have warnings, but are compared as a whole."""
     most_unnamed: int
-    """How many pets in no row are compared as a whole. Of more pets, only those are compared that a
-    row concerns.
+    """The maximum number of pets in no row that are compared as a whole. If there are more, only
+    those with something in common with a row are compared.
     """
 
     def read_sheet(self) -> pa.Table:

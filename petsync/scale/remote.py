@@ -44,7 +44,7 @@ _VERSION = frozenset(
         *("created", "generation", "versionid", "version_id", "md5hash", "content_md5"),
     )
 )
-"""What file systems tell about the version of a file, in lower case."""
+"""The names, in lower case, of the details by which file systems identify the version of a file."""
 _LONGEST_REASON = 300
 
 

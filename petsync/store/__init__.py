@@ -300,9 +300,8 @@ def _credentials(settings: Settings) -> Credentials | None:
 
 
 def _credentials_of_job(settings: Settings) -> Credentials:
-    """Return the sign-in that the jobs at this service have of their own. It is empty if there is
-    none, if it cannot be used, or if the jobs sign in in different ways; then its hint says what to
-    do.
+    """Return the own sign-in of the jobs at this service. It is empty if there is none, if it
+    cannot be used, or if the jobs sign in in different ways; then its hint says what to do.
     """
     own = [each for each in settings.job_sign_ins if is_same(each.url, settings.url or "")]
     if not own:

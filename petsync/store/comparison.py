@@ -189,7 +189,7 @@ class SheetComparer:
 
         Of a folder or a pattern of files, both lack the rows and pets that agree, except the pets
         with the ids in `keep`. Without `with_unnamed`, the snapshot also lacks pets that are in no
-        row and that no row concerns. The `executor` compares their parts.
+        row and have nothing in common with a row. The `executor` compares their parts.
 
         Raises the errors of `snapshot` and `read`, whichever comes first.
         """

@@ -106,10 +106,11 @@ class FolderComparer:
         executor: Executor | None = None,
     ) -> tuple[Snapshot, Sheet]:
         """Return a snapshot of the store and the sheet, both without the rows that agree with their
-        pets and that no other row or pet concerns.
+        pets and have nothing in common with other rows and pets.
 
-        Without `with_unnamed`, the snapshot also lacks most pets that are in no row and that no row
-        concerns, if they are many. If no row has an id, any pet may be a row's pet.
+        Without `with_unnamed`, the snapshot also lacks most pets that are in no row and have
+        nothing in common with a row, if they are many. If no row has an id, any pet may be a row's
+        pet.
 
         `store` is a snapshot of the store; without one, the store is read. The pets with
         the ids in `keep` stay. `executor` computes the parts; without one, processes on this
@@ -176,8 +177,8 @@ class FolderComparer:
         return store or await snapshot_to(self.api, statuses, folder, number)
 
     def _find_concerned(self, base: Base | None) -> set[int]:
-        """Return the ids about which the journal knows more than the sheet, its base and the
-        store.
+        """Return the ids about which the journal has information that the sheet, its base and the
+        store lack.
         """
         journal, url = self.history.journal, self.api.session.base_url
         renumbered = journal.read_renumbered(url)

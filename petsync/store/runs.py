@@ -299,7 +299,7 @@ class History:
             yield SentRun(*key, sent=tuple(sent), categories=cells[key])
 
     def find_undone_runs(self, restored: Iterable[RestoredPet], sheet: Sheet) -> frozenset[str]:
-        """Return those of the undone runs whose sheet is this one, or is from the same export."""
+        """Return the undone runs whose sheet is this one or comes from the same export."""
         base = "" if sheet.base is None else sheet.base.taken_at
         origins = set[tuple[str, str, str]]()
         for newest in restored:
