@@ -281,7 +281,7 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Form(ABC):
-    """A form, which shows itself as the last value of a cell.
+    """A form; as the last value of a cell, it is displayed.
 
     Its widgets are created on first use. A notebook that runs without a user (nbconvert,
     papermill, nbval) therefore creates no widgets and stores only the form's HTML and text,

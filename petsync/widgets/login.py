@@ -53,7 +53,10 @@ __all__ = [
 
 
 _WORDS = "The address of the store's service. Ask the people who run the service for it."
-_ANOTHER = "Another store closes the open sheet and its plan: nothing of them is sent to it."
+_ANOTHER = (
+    "If you choose another store, the open sheet and its plan are closed; nothing from them is "
+    "sent to it."
+)
 _MAX_REMEMBERED = 10
 
 
@@ -101,11 +104,13 @@ class ConnectForm(Form):
         """The address of the store in use that the user entered; "" for a sample store."""
 
     def on_store(self, act: Callable[[Store], object]) -> None:
-        """Call the function with each store that is chosen. It confirms the store that it uses."""
+        """Call the function with each store that the user chooses. If the function uses the store,
+        it calls `confirm`.
+        """
         self._on_store.append(act)
 
     def confirm(self, store: Store) -> None:
-        """Say that this store is used."""
+        """Show that this store is in use."""
         self.address = "" if store is self._sample else store.url
         self.notice.say(f"Using the store at {store.url}", _ANOTHER, done=True)
 

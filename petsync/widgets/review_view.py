@@ -74,11 +74,11 @@ from petsync.widgets.components import (
 )
 
 __all__ = [
-    "ALONE",
     "ANY",
     "CHANGE_COLUMNS",
     "KINDS",
     "MAX_LINKED_BYTES",
+    "ONLY_STORE",
     "PLAN_AGAIN",
     "TERM_OF_TWO_WAY",
     "TITLES",
@@ -710,9 +710,9 @@ def file_link(name: str, data: bytes, label: str) -> str:
 # The texts of the review form, as HTML with escaped text, and as plain sentences.
 
 
-ALONE = "Compare with the store alone"
+ONLY_STORE = "Compare only with the store"
 """The option of a comparison without the exported values."""
-TERM_OF_TWO_WAY = (r"\(--two-way, in Python two_way=True\)", f"(“{ALONE}” in the options)")
+TERM_OF_TWO_WAY = (r"\(--two-way, in Python two_way=True\)", f"(“{ONLY_STORE}” in the options)")
 SHIFTED_BOX = "Use the column as in the sheet"
 WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another form or program applies the plan."""
@@ -903,7 +903,7 @@ def problems(ended: ReportView) -> str:
         reason = _BY_HAND if stopped == "interrupted" else as_button_text(stopped)
         blocks.append(Alert(words.STOPPED_TITLE, reason.splitlines()))
     if counts := [f"{number} {name}" for name, number in _count_urgent(ended.groups)]:
-        blocks.append(Summary(f"Needs you: {', '.join(counts)}."))
+        blocks.append(Summary(f"Needs your attention: {', '.join(counts)}."))
     for group in ended.groups:
         if not group.is_plain:
             text = group.text._replace(

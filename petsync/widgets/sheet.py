@@ -58,8 +58,8 @@ from petsync.widgets.components import (
 )
 from petsync.widgets.form import Form, on_enter
 from petsync.widgets.review_view import (
-    ALONE,
     MAX_LINKED_BYTES,
+    ONLY_STORE,
     TERM_OF_TWO_WAY,
     file_link,
 )
@@ -727,8 +727,8 @@ _OWNER_CHOICES = (
     ("nobody: it is never written", "never"),
 )
 _OWNING = (
-    "The value of a column's owner counts and is never overwritten. There is no conflict about a "
-    "column of one side. A new pet gets its name and status from its row, whoever owns them."
+    "The value of a column's owner counts and is never overwritten. A column that one side owns "
+    "is never in conflict. A new pet gets its name and status from its row, whoever owns them."
 )
 _NO_BASE = "This sheet does not contain the exported values: every filled cell counts."
 
@@ -739,7 +739,7 @@ class Options:
     def __init__(self) -> None:
         self.rows = ipywidgets.Dropdown(options=_ROWS, value=(), description="Rows without an id")
         self.missing = tick("Delete the pets that are in no row of the sheet")
-        self.two_way = tick(ALONE)
+        self.two_way = tick(ONLY_STORE)
         self.conflict = ipywidgets.RadioButtons(
             options=_CONFLICT, value="store", description="If sheet and store changed a field"
         )

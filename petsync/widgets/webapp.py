@@ -155,11 +155,11 @@ _PAGE_POLICY = "; ".join(
 )
 """The Content-Security-Policy of the page: the browser loads nothing from other servers."""
 RELOAD_S = 10.0
-"""The time in which a reload finds the kernel of its tab. It covers a slow browser, and a user who
-closed the tab by mistake.
+"""The time during which a reload finds the kernel of its tab again. It covers a slow browser, and a
+user who closed the tab by mistake.
 """
 _LEAVE_S = 2.0
-"""How long a request for a reload waits for the one with which its tab leaves the page."""
+"""How long a reload waits for the request that its tab sends when it leaves the page."""
 _POLL_S = 0.05
 _KERNEL_ID = re.compile(r'"kernelId": *"([\w-]+)"')
 _MAX_FOLDER = 30

@@ -401,7 +401,7 @@ _MESSAGES = (
     f"If a header was renamed, map it {mapping_hint('Tag (x)', 'tags')}.",
     "Map it (--column HEADER=COLUMN, in Python mapping={HEADER: COLUMN}).",
     'To send the row, plan with the whole store: --scope all (in Python scope="all").',
-    "Compare with the store alone (--two-way, in Python two_way=True): every filled cell counts.",
+    "Compare only with the store (--two-way, in Python two_way=True): every filled cell counts.",
     "read it by its name (--sheet 'Tom (2)', in Python tab='Tom (2)').",
     "raise the limit (in Python max_delete=Limit(0.5), max_add=3) and plan again",
 )

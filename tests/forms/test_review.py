@@ -755,7 +755,7 @@ def test_problems_come_by_cause_with_a_cure(store: ps.Store, open_form: FormOpen
     report = finish(form)
     assert report.counts["conflict"] == 3
     for phrase in (
-        "Needs you: 3 conflicts",
+        "Needs your attention: 3 conflicts",
         "2 in conflict: changed in the store since the plan",
         "1 in conflict: no longer in the store",
         "Compare the sheet again (“Open a sheet”, then “Compare with the store”): the new plan",

@@ -336,7 +336,7 @@ def test_a_sheet_of_another_store_leads_to_the_option(
         ps.write_sheet(other.snapshot(), here / "other.xlsx")
     open_file(form, "other.xlsx")
     press(form, "compare")
-    assert "compare with this store alone (“Compare with the store alone” in the options)" in (
+    assert "compare only with this store (“Compare only with the store” in the options)" in (
         form.notice.hint
     )
 
