@@ -177,8 +177,8 @@ async def resolve_copies(api: AsyncApi, table: pa.Table) -> tuple[pa.Table, tupl
     """Return the table with one row per id, sorted by id, and the ids of the pets that were read
     again because their copies differed.
 
-    Left out are rows without an id, and pets that do not exist when they are read again. Raises
-    ResponseError if a pet cannot be read again, and the errors of `look_up`.
+    Rows without an id are left out, and so are pets that do not exist when they are read again.
+    Raises ResponseError if a pet cannot be read again, and the errors of `look_up`.
     """
     numbered = table.filter(table["id"].is_valid()) if table["id"].null_count else table
     if is_ascending(numbered):

@@ -152,7 +152,7 @@ class Exchange:
         raise build_redirect_loop_error(request, response.status, _REDIRECTS)
 
     def hint_at_version(self, request: Request) -> str:
-        """Return a hint at the version in the path, for a list of pets that was not found; "" if
+        """Return a hint about the version in the path, for a list of pets that was not found; "" if
         the base URL has a path, or for another request.
         """
         if urlsplit(self._base_url).path or not request.operation.startswith("findPets"):
@@ -175,7 +175,7 @@ class Exchange:
     ) -> TransportError:
         unsent = was_never_sent(error)
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
-        what = "cannot be reached" if unsent else "gave no complete response"
+        what = "cannot be reached" if unsent else "sent no complete response"
         untrusted = tls_reason(error)
         reason = credentials.mask(untrusted or _describe_error(error))
         hint = "Check the address, and that the service is running." if unsent else ""

@@ -120,7 +120,7 @@ def ssl_context() -> ssl.SSLContext:
 
 
 def has_client_certificate(url: str) -> bool:
-    """Return true if petsync's own client shows the user's client certificate to the service at
+    """Return true if petsync's own client presents the user's client certificate to the service at
     this URL.
     """
     return urlsplit(url).scheme == "https" and bool(os.environ.get("PETSYNC_CLIENT_CERT"))

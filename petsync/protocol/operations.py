@@ -510,13 +510,13 @@ def _check_texts(values: Iterable[object], operation: str) -> list[str]:
 
 
 def _check_fields(fields: Mapping[str, object], operation: str) -> None:
-    """Raise InvalidInputError if a field is neither a text nor None."""
+    """Raise InvalidInputError if a field is neither text nor None."""
     for name, value in fields.items():
         if value is not None and not isinstance(value, str):
             raise InvalidInputError(
                 f"{operation}: {name} is {value!r}, not text",
                 operation=operation,
-                hint="Give a text, or None to leave it out.",
+                hint="Give text, or None to leave it out.",
             )
 
 

@@ -501,7 +501,7 @@ class Comparer:
         )
         near = replace(near, whole=compared.snapshot.whole)
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
-        # In a round, an undo is a change of the store: another person may have edited the sheet.
+        # In a round, an undo is a change of the store: another user may have edited the sheet.
         compared = replace(compared, outside=frozenset(outside), own_undone=frozenset())
         plan_base = self._complete_base(self._plan_base(rows, missing, there), rows, there, {})
         if self.job.mode == "push":
@@ -804,7 +804,9 @@ class Comparer:
         return again if again.digest == sheet.digest else sheet
 
     def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot, with pets outside of the scope that rows without an id may mean."""
+        """Return the snapshot, with pets outside of the scope to which rows without an id may
+        refer.
+        """
         if "name" not in sheet.rows or not (self.job.statuses or self.job.tags):
             return snapshot
         lacking = lacks_id(sheet.rows)
@@ -1129,8 +1131,8 @@ class Differences:
         yield from self.comparison.inbound.notes
 
     def _drift(self) -> Iterator[Difference]:
-        """Yield the pets of the store that break rules of the user's own. A pet that no row names
-        is reported with the first sheet of a folder.
+        """Yield the pets of the store that break the user's own rules. A pet that no row names is
+        reported with the first sheet of a folder.
         """
         rules, named = self.comparison.sheet.store_rules, self.comparison.row_comparison.named
         changes = self.comparison.plan.changes if self.job.mode in ("push", "two-way") else ()

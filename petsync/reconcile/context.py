@@ -90,7 +90,7 @@ class Watchers:
         self._watchers = tuple(watchers)
 
     def on_begin(self, round_: Round) -> None:
-        """Tell the watchers that a round starts."""
+        """Notify the watchers that a round starts."""
         for watcher in self._watchers:
             _run_safely(watcher, partial(watcher.on_begin, round_))
 
@@ -103,7 +103,7 @@ class Watchers:
             yield
 
     def on_end(self, report: RoundReport) -> None:
-        """Tell the watchers that a round has ended."""
+        """Notify the watchers that a round has ended."""
         for watcher in self._watchers:
             _run_safely(watcher, partial(watcher.on_end, report))
 

@@ -458,7 +458,7 @@ def _find_older_copy(
 ) -> OlderCopy:
     """Return the older copy that the sheet is or may be; empty if it is none.
 
-    If it is sure, this is noted until a round has finished with the sheet, except in a dry run.
+    A certain older copy is noted until a round has finished with the sheet, except in a dry run.
     """
     copy = find_older_copy(sheet, versions, base, carried)
     back = find_noted_backup(sheet, versions)
@@ -783,7 +783,7 @@ def _find_runs_by_hand(
     the runs that were undone.
 
     If `bases` are given, only runs that compared with one of these bases count. A base is given by
-    its time; "" stands for a run that compared with the store alone. The `versions` and the base
+    its time; "" stands for a run that compared only with the store. The `versions` and the base
     `last` of a later round show which cells no longer have the values that a run sent.
     """
     past, notes = list[RecentRun](), list[Difference]()

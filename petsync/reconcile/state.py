@@ -954,12 +954,12 @@ class OlderCopy:
 
     @property
     def undone(self) -> tuple[Version, ...]:
-        """The versions, if the copy is sure; else ()."""
+        """The versions, if the copy is certain; else ()."""
         return self.versions if self.is_sure else ()
 
     @property
     def doubts(self) -> tuple[Version, ...]:
-        """The versions, if the copy is not sure; else ()."""
+        """The versions, if the copy is not certain; else ()."""
         return () if self.is_sure else self.versions
 
 
@@ -1074,8 +1074,8 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
 def judge_by_sent_values(
     sheet: Sheet, last: Version, base: Base, updated: frozenset[int]
 ) -> OlderCopy:
-    """Return an unsure older copy if the sheet has the values from before runs that came after the
-    last version: the `base` contains these runs, and `updated` are their pets.
+    """Return an uncertain older copy if the sheet has the values from before runs that came after
+    the last version: the `base` contains these runs, and `updated` are their pets.
 
     These may be runs of a killed round, which leaves no version. If most of their pets, and at
     least two, have their former values again, the values were reverted by hand, or an older copy

@@ -177,7 +177,8 @@ class Credentials:
     problem: str = field(default="", repr=False, compare=False)
     """A problem with the sign-in, as text for the user."""
     hint: str = field(default="", repr=False, compare=False)
-    """What to do if the service refuses these credentials, if their source alone does not say so.
+    """What to do if the service refuses these credentials, if their source does not already
+    determine it.
     """
 
     def __bool__(self) -> bool:
@@ -219,8 +220,8 @@ class Credentials:
     def lacks_write(self) -> bool:
         """True if the scopes of the token are known, and show that it must not change pets.
 
-        Scopes without read:pets show nothing: the service may name its scopes otherwise. Nor do
-        they with an API key, which may permit changes.
+        Scopes without read:pets show nothing: the service may use other names for its scopes. With
+        an API key, scopes show nothing either: the key may permit changes.
         """
         scopes = self.grant.scopes
         return self.key is None and scopes is not None and READ in scopes and WRITE not in scopes

@@ -604,7 +604,7 @@ def _check_status(status: int, url: str, *, is_change: bool = True) -> None:
 
 
 def _build_unreachable_error(url: str, *, may_have_happened: bool, why: str = "") -> TransportError:
-    what = "gave no complete response" if may_have_happened else "cannot be reached"
+    what = "sent no complete response" if may_have_happened else "cannot be reached"
     return TransportError(
         f"sign-in: {_describe_address(url)} {what}{f' ({why})' if why else ''}",
         may_have_happened=may_have_happened,
