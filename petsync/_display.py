@@ -51,7 +51,7 @@ def as_text(value: object) -> str:
 
 
 def quote(word: object) -> str:
-    """Return the word as the user's shell takes it. A path is never taken for an option."""
+    """Return the word, quoted for the user's shell. A path is never read as an option."""
     text = str(word)
     if isinstance(word, Path) and text.startswith("-"):
         text = os.path.join(os.curdir, text)  # noqa: PTH118 - Path() removes the dot
@@ -67,8 +67,8 @@ _COMMAND = re.compile(r"`(petsync [a-z]+[^`]*)`")
 
 
 def complete_commands(text: str, complete: Callable[[str], str]) -> str:
-    """Return a message in which each command, such as `petsync undo RUN`, is the result of
-    `complete` for it.
+    """Return the message with each command, such as `petsync undo RUN`, replaced by the result of
+    `complete`.
     """
     return _COMMAND.sub(lambda match: f"`{complete(match[1])}`", text)
 
@@ -98,9 +98,9 @@ T = TypeVar("T")
 
 
 def explain_assignment(advice: str) -> Callable[[type[T]], type[T]]:
-    """Return a decorator of a frozen dataclass, which makes any assignment a FrozenInstanceError;
-    for `frame`, it ends with the advice. The error of dataclasses with slots does not name what
-    cannot be assigned.
+    """Return a decorator for a frozen dataclass: any assignment to an attribute raises a
+    FrozenInstanceError that names the attribute; for `frame`, its message ends with the advice.
+    Without the decorator, the error of a dataclass with slots does not name the attribute.
     """
 
     def refuse(_: object, name: str, _value: object) -> NoReturn:

@@ -39,8 +39,8 @@ def has_extra(extra: str) -> bool:
 @contextmanager
 def needs_extra(extra: str, what: str, *, instead: str = "") -> Iterator[None]:
     """Before the block, raise MissingExtraError if a package of the extra is missing. `what` names
-    the part that needs it, for the user; `instead` is another way out. Also a decorator of
-    functions.
+    the part that needs it, for the user; `instead` is an alternative for the user. Also a decorator
+    of functions.
     """
     if not has_extra(extra):
         raise MissingExtraError(

@@ -1,9 +1,9 @@
 """The words of a message for the place where it is shown.
 
-A message that names a way out names an option of a command and the argument in Python, in one of
+A message that suggests a remedy names an option of a command and the argument in Python, in one of
 these forms: `--scope all, in Python scope="all"`, `--scope all (in Python scope="all")`. Files keep
-both. A shell shows the option, Python the argument; forms and rounds have terms of their own. A
-command is named only as the shell has it: Python shows the call that does the same.
+both. A shell shows the option, Python the argument; forms and rounds have their own terms. A
+command is written only as in a shell: Python shows the equivalent call.
 """
 
 from __future__ import annotations
@@ -132,5 +132,7 @@ def _parse(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _as_argument(word: str) -> str:
-    """Return a word in Python: a placeholder such as RUN as it is, another one as a text."""
+    """Return a word as an argument in Python: a placeholder such as RUN unchanged, any other word
+    as a string.
+    """
     return word if word.isupper() and word.isalpha() else json.dumps(word, ensure_ascii=False)

@@ -60,14 +60,14 @@ def diff(
     match_on: Column | Iterable[Column] = (),
     **options: Unpack[ReadKeywords],
 ) -> Differences:
-    """Return the differences between two tables of pets, which show themselves in a notebook. Needs
-    no store, and changes nothing.
+    """Return the differences between two tables of pets; a notebook displays them. Needs no store,
+    and changes nothing.
 
     Each side is a Sheet, a Snapshot, a Plan, a DataFrame, a table with the Arrow PyCapsule
     interface, such as one of polars or pyarrow, or the path of a sheet, of an export (`.json`,
-    `.jsonl` and `.parquet` too), of a folder or pattern of such files, or of a saved plan. The
-    address of Parquet, CSV or JSON Lines files, such as s3://bucket/pets, is compared as their
-    copies. With a `base`, the result has the changes of A, the changes of B, and their conflicts.
+    `.jsonl` and `.parquet` too), of a folder or pattern of such files, or of a saved plan. For an
+    address of Parquet, CSV or JSON Lines files, such as s3://bucket/pets, copies of the files are
+    compared. With a `base`, the result has the changes of A, the changes of B, and their conflicts.
 
     Rows are paired by their ids. A row without an id is paired with a row of the same values, else
     with the only row of the same name, or of the same values in the columns `match_on`. Values are

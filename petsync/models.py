@@ -80,7 +80,7 @@ def _set_text(of: _Label | Pet, name: str, what: str) -> None:
     if not isinstance(value, str):
         raise SettingsError(
             f"the {name} of {what} is {_shown(value)}, not text",
-            hint="Write a text, or None for a missing value.",
+            hint="Write text, or None for a missing value.",
         )
     # A plain text also of a subclass, such as numpy's.
     msgspec.structs.force_setattr(of, name, str.__str__(value))

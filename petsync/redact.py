@@ -1,4 +1,4 @@
-"""Mask secrets in a text, including those in the usual encodings."""
+"""Mask secrets in text, including those in the usual encodings."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class HiddenEnvironment(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSignIn:
-    """The sign-in that a job in petsync.toml has of its own, for commands beside the job."""
+    """A job's own sign-in in petsync.toml, which other commands can use."""
 
     job: str
     url: str
