@@ -103,12 +103,12 @@ class Shop:
 
     def run_round(self, number: int) -> None:
         """Run the job's round, and date it to its night."""
-        self.box.break_with("503=1" if number == _OUTAGE else None)
+        self.box.set_faults("503=1" if number == _OUTAGE else None)
         if number == _SLOW:
-            self.box.break_with("latency=0.02")
+            self.box.set_faults("latency=0.02")
         for report in reconcile_jobs(self._config()):
             self.reports.append(_date_report(report, _FIRST + timedelta(days=number), self))
-        self.box.break_with(None)
+        self.box.set_faults(None)
 
     def _edited(self, pet: ps.Pet, number: int) -> ps.Pet:
         if self.draw.random() < 0.3:

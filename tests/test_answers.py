@@ -57,7 +57,7 @@ def box(open_box: Sandbox) -> Iterator[Sandbox]:
     """Yield the store, filled again, without faults."""
     open_box.reset(SHOP)
     yield open_box
-    open_box.break_with(None)
+    open_box.set_faults(None)
 
 
 def store_of(box: Sandbox, state: Path, *, profile: str, media: str) -> Store:
@@ -77,13 +77,13 @@ def test_a_page_instead_of_an_answer(
     """
     with store_of(box, tmp_path, profile=box.profile, media=media) as store:
         plan = store.plan(pd.DataFrame([CHANGES[name]], dtype=object))
-        box.break_with(f"{fault}=1,only={name.split()[0]}")
+        box.set_faults(f"{fault}=1,only={name.split()[0]}")
         report = store.apply(plan, settle=0.5)
         is_done = fault == "html"
         outcome = report.to_frame()["outcome"].iloc[0]
         assert outcome == ("applied" if is_done else "failed")
         assert (box.pets() != SHOP) is is_done
-        box.break_with(None)
+        box.set_faults(None)
         store.resume(report.run_id, settle=0.5)
         changed = [pet for pet in box.pets() if pet not in SHOP]
         assert len(changed) == (name != "deletePet")

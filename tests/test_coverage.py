@@ -46,7 +46,7 @@ def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 @pytest.fixture
 def box(open_box: Sandbox) -> Sandbox:
     """Return the sandbox with thirty pets, ten of each status, and no faults."""
-    open_box.break_with(None)
+    open_box.set_faults(None)
     open_box.reset(SHOP)
     return open_box
 
@@ -97,7 +97,7 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
     """If a query fails, the other pets are listed, and the missing status is shown with
     the reason.
     """
-    box.break_with(f"{fault},status=sold")
+    box.set_faults(f"{fault},status=sold")
     snapshot = store.snapshot()
     assert ids(snapshot.frame) == [pet.id for pet in SHOP if pet.status != "sold"]
     assert snapshot.coverage.statuses == ("available", "pending")
@@ -112,7 +112,7 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
 
 def test_pets_are_never_some_of_them(box: Sandbox, store: ps.Store) -> None:
     """pets() raises an error that names the failed query, instead of returning the other pets."""
-    box.break_with("503=1,status=sold")
+    box.set_faults("503=1,status=sold")
     with pytest.raises(ps.errors.SheetError, match="the status sold would be missing: "):
         store.pets()
 
@@ -135,14 +135,14 @@ def test_the_ordinary_case_costs_no_more_requests(box: Sandbox, store: ps.Store)
 
 def test_a_failure_that_passes_narrows_nothing(box: Sandbox, tmp_path: Path) -> None:
     """A failure that ends within the retries does not narrow the coverage."""
-    box.break_with("503=1,first=2")
+    box.set_faults("503=1,first=2")
     with connected(box, retry=ps.RetryPolicy(first=0.01), state=tmp_path) as store:
         assert store.snapshot().coverage == Coverage(STATUSES)
 
 
 def test_a_query_for_all_that_fails_is_asked_in_parts(store: ps.Store, box: Sandbox) -> None:
     """If the query for all statuses fails, each status is queried separately."""
-    box.break_with("503=1,first=1")
+    box.set_faults("503=1,first=1")
     snapshot = store.snapshot()
     if box.profile == "standard":
         assert ps.pets_from_frame(snapshot.frame) == SHOP
@@ -168,7 +168,7 @@ def test_nothing_answered_is_an_error(
     box: Sandbox, store: ps.Store, statuses: tuple[str, ...]
 ) -> None:
     """If no query is answered, the first error is raised."""
-    box.break_with("503=1")
+    box.set_faults("503=1")
     with pytest.raises(ps.errors.ServiceError, match="findPetsByStatus: 503"):
         store.snapshot(statuses=statuses)
 
@@ -213,7 +213,7 @@ def test_a_service_that_wants_patience_is_not_asked_more(box: Sandbox, store: ps
     """After a 429, the statuses are not queried separately, because that would send
     more requests.
     """
-    box.break_with("429=1,retry_after=0,first=1")
+    box.set_faults("429=1,retry_after=0,first=1")
     with pytest.raises(ps.errors.RateLimitedError):
         store.snapshot()
     assert box.requests == {"findPetsByStatus": 1}
@@ -233,7 +233,7 @@ def test_a_service_out_of_reach_is_an_error() -> None:
 
 def test_equal_copies_are_one_pet(box: Sandbox, store: ps.Store) -> None:
     """A pet that is listed twice with the same values is one row, without another request."""
-    box.break_with("twice=1")
+    box.set_faults("twice=1")
     snapshot = store.snapshot()
     assert ps.pets_from_frame(snapshot.frame) == SHOP
     assert snapshot.reread == ()
@@ -242,7 +242,7 @@ def test_equal_copies_are_one_pet(box: Sandbox, store: ps.Store) -> None:
 
 def test_copies_that_differ_are_read_again(box: Sandbox, store: ps.Store) -> None:
     """Only pets listed in different versions are read again, and getPetById decides."""
-    box.break_with("stale=0.3,twice=0.3,seed=2")
+    box.set_faults("stale=0.3,twice=0.3,seed=2")
     snapshot = store.snapshot()
     assert ps.pets_from_frame(snapshot.frame) == SHOP
     assert 2 < len(snapshot.reread) < 20
@@ -255,7 +255,7 @@ def test_a_pet_that_is_gone_when_it_is_read_again_is_not_there(
     box: Sandbox, store: ps.Store
 ) -> None:
     """A pet listed in different versions that getPetById does not find is not in the snapshot."""
-    box.break_with("stale=1,status=sold,moves=2:+5:available")
+    box.set_faults("stale=1,status=sold,moves=2:+5:available")
     snapshot = store.snapshot()
     assert 2 not in ids(snapshot.frame)
     assert 2 in snapshot.reread
@@ -305,7 +305,7 @@ def test_any_difference_between_copies_counts(
 
 def test_the_plain_loaders_give_one_row_a_pet(box: Sandbox, store: ps.Store) -> None:
     """find_by_status and find_by_tags keep the last copy of a pet and send no further request."""
-    box.break_with("stale=1,twice=0")
+    box.set_faults("stale=1,twice=0")
     for frame in (store.find_by_status(), store.find_by_tags("t")):
         assert sorted(ids(frame)) == [pet.id for pet in SHOP]
         assert all(name.endswith(" (as it was)") for name in frame["name"])
@@ -314,7 +314,7 @@ def test_the_plain_loaders_give_one_row_a_pet(box: Sandbox, store: ps.Store) -> 
 
 def test_the_plain_loaders_fail_with_their_query(box: Sandbox, store: ps.Store) -> None:
     """A failed query is an error in the plain loaders, because a DataFrame has no coverage."""
-    box.break_with("html=1,status=sold")
+    box.set_faults("html=1,status=sold")
     with pytest.raises(ps.errors.ResponseError):
         store.find_by_status("available", "sold")
 
@@ -324,7 +324,7 @@ def test_pets_that_move_between_two_queries() -> None:
     up if a row names it, so that it is not added again.
     """
     with Sandbox(profile="live", auth=False, pets=SHOP) as box, connected(box) as store:
-        box.break_with("moves=3:sold+2:available")
+        box.set_faults("moves=3:sold+2:available")
         snapshot = store.snapshot()
         there = {pet.id: pet for pet in ps.pets_from_frame(snapshot.frame)}
         assert snapshot.reread == (3,)
@@ -363,7 +363,7 @@ def test_no_pet_of_a_status_that_failed_is_deleted(
     path = tmp_path / "pets.csv"
     kept = store.snapshot()
     ps.write_sheet(kept.frame.head(1), path, base=kept if is_exported else False)
-    box.break_with("html=1,status=sold")
+    box.set_faults("html=1,status=sold")
     plan = store.plan(path, delete_missing=True, guard=NO_LIMITS)
     there = {pet.id for pet in SHOP if pet.status != "sold"}
     assert {delete.pet_id for delete in plan.deletes} == there - {1}
@@ -385,13 +385,13 @@ def test_a_name_that_only_pets_of_a_failed_status_may_have_is_not_sent_without_i
     path.write_text(
         "id,name,category,category_id,tags\n3,,Birds,,\n6,,,,shy\n9,Max,,,\n12,,Birds,9,\n", "utf-8"
     )
-    box.break_with("html=1,status=sold")
+    box.set_faults("html=1,status=sold")
     plan = store.plan(path, guard=NO_LIMITS)
     assert [(each.pet_id, each.is_unanswered) for each in plan.conflicts] == [(3, True), (6, True)]
     assert "its pets of status sold" in plan.conflicts[0].problem
     assert [each.pet_id for each in plan.updates] == [9, 12]
     assert plan.updates[1].after.category == birds
-    box.break_with(None)
+    box.set_faults(None)
     plan = store.plan(path, guard=NO_LIMITS)
     assert [each.after.category for each in plan.updates if each.pet_id in (3, 12)] == [birds] * 2
     assert [each.after.tags for each in plan.updates if each.pet_id == 6] == [(shy,)]
@@ -405,7 +405,7 @@ def test_rows_about_pets_that_were_not_listed_are_looked_up(
     """
     path = tmp_path / "pets.csv"
     ps.write_sheet(store.snapshot().frame.assign(name="renamed"), path)
-    box.break_with("html=1,status=sold")
+    box.set_faults("html=1,status=sold")
     before = box.requests["getPetById"]
     plan = store.plan(path, guard=NO_LIMITS)
     assert not plan.adds
@@ -417,7 +417,7 @@ def test_a_narrowed_snapshot_is_not_exported(box: Sandbox, store: ps.Store, tmp_
     """An incomplete snapshot is not exported, because missing rows may become deletes, unless the
     statuses are named or the table is exported without its snapshot.
     """
-    box.break_with("html=1,status=sold")
+    box.set_faults("html=1,status=sold")
     snapshot = store.snapshot()
     path = tmp_path / "pets.csv"
     for wrong in ({}, {"base": False}):
@@ -470,16 +470,16 @@ def test_a_snapshot_is_what_was_listed_each_pet_once(
     """For any store and repeated or outdated list entries, a snapshot has each pet of an answered
     status once, as getPetById returns it.
     """
-    open_box.break_with(None)
+    open_box.set_faults(None)
     open_box.reset(pets)
     there = [pet for pet in open_box.pets() if pet.status in STATUSES]
     wanted = [pet for pet in there if pet.status not in broken]
     with connected(open_box) as store:
-        open_box.break_with(f"twice={shares[0]},stale={shares[1]},seed={seed}")
+        open_box.set_faults(f"twice={shares[0]},stale={shares[1]},seed={seed}")
         snapshot = store.snapshot()
         assert ps.pets_from_frame(snapshot.frame) == there
         if broken:
-            open_box.break_with(f"html=1,status={'+'.join(broken)}")
+            open_box.set_faults(f"html=1,status={'+'.join(broken)}")
             snapshot = store.snapshot()
             assert ps.pets_from_frame(snapshot.frame) == wanted
         assert set(snapshot.coverage.statuses) == set(STATUSES) - broken

@@ -117,13 +117,13 @@ def test_no_secret_is_in_it_at_any_time(tmp_path: Path) -> None:
                 pd.DataFrame({"id": pets["id"], "name": [f"{name}!" for name in pets["name"]]}),
                 guard=ps.Guard(max_update=ps.Limit(1.0)),
             )
-            box.break_with("503=0.3,seed=3")
+            box.set_faults("503=0.3,seed=3")
             try:
                 store.apply(plan, on_progress=look)
             except ps.errors.InterruptedRunError:
                 pass
             finally:
-                box.break_with(None)
+                box.set_faults(None)
     look(None)
     assert len(seen) > 4
     # The failed requests decide which pets are sent; the file was read in mid-run.

@@ -101,7 +101,7 @@ def _open_box() -> Iterator[Sandbox]:
 @pytest.fixture
 def desk(_open_box: Sandbox, tmp_path: Path) -> Iterator[Desk]:
     """Yield a store of six pets, and the name of a CSV file that does not exist yet."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(SHOP)
     with ps.connect(_open_box.url, state=tmp_path / "state") as store:
         yield Desk(_open_box, store, tmp_path / "pets.csv")
@@ -1216,11 +1216,11 @@ def test_an_add_whose_end_nobody_saw_is_not_sent_again(desk: Desk) -> None:
     """
     desk.csv(REX)
     plan = desk.plan()
-    desk.box.break_with("drop_after=1,only=addPet")
+    desk.box.set_faults("drop_after=1,only=addPet")
     with pytest.raises(InterruptedRunError):
         # The answer is lost, and so are all later ones.
-        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
-    desk.box.break_with(None)
+        desk.store.apply(plan, on_progress=lambda _: desk.box.set_faults("drop_after=1"))
+    desk.box.set_faults(None)
     desk.csv({**REX, "status": "sold"})
     conflict = only_conflict(desk.plan())
     assert conflict.rule == "added-unknown"
@@ -1245,10 +1245,10 @@ def _lose_add(desk: Desk, fault: str = "drop_after") -> str:
     """
     desk.csv(REX)
     plan = desk.plan()
-    desk.box.break_with(f"{fault}=1,only=addPet")
+    desk.box.set_faults(f"{fault}=1,only=addPet")
     with pytest.raises(InterruptedRunError):
-        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
-    desk.box.break_with(None)
+        desk.store.apply(plan, on_progress=lambda _: desk.box.set_faults("drop_after=1"))
+    desk.box.set_faults(None)
     return str(desk.store.runs()["id"].iloc[0])
 
 
@@ -1344,11 +1344,11 @@ def test_an_add_of_another_state_folder_whose_end_nobody_saw(desk: Desk, tmp_pat
     folder.
     """
     desk.csv(REX)
-    desk.box.break_with("drop_after=1,only=addPet")
+    desk.box.set_faults("drop_after=1,only=addPet")
     plan = desk.plan()
     with pytest.raises(InterruptedRunError):
-        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
-    desk.box.break_with(None)
+        desk.store.apply(plan, on_progress=lambda _: desk.box.set_faults("drop_after=1"))
+    desk.box.set_faults(None)
     desk.csv({**REX, "status": "sold"})
     with ps.connect(desk.box.url, state=tmp_path / "elsewhere") as other:
         conflict = only_conflict(other.plan(desk.path))
@@ -1367,10 +1367,10 @@ def test_a_plan_adds_no_row_that_may_have_been_added_since(
     older = desk.plan()
     desk.csv(REX)
     plan = desk.plan()
-    desk.box.break_with("drop_after=1,only=addPet")
+    desk.box.set_faults("drop_after=1,only=addPet")
     with pytest.raises(InterruptedRunError) as stop:
-        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
-    desk.box.break_with(None)
+        desk.store.apply(plan, on_progress=lambda _: desk.box.set_faults("drop_after=1"))
+    desk.box.set_faults(None)
     with ps.connect(desk.box.url, state=tmp_path / folder) as other:
         report = other.apply(older, progress=False)
     assert desk.names().count("Rexy") == 0
@@ -1500,10 +1500,10 @@ def test_an_edited_copy_of_a_list_adds_no_pet_twice(
     path = tmp_path / (how if how != "resume" else "plan.json")
     desk.plan().save(path)
     if how == "resume":
-        desk.box.break_with("503=1,only=addPet")
+        desk.box.set_faults("503=1,only=addPet")
         failed = desk.store.apply(Plan.load(path), progress=False)
         assert failed.counts["failed"] == 3
-        desk.box.break_with(None)
+        desk.box.set_faults(None)
     first = desk.store.runs()["id"].iloc[0] if how == "resume" else ""
     desk.path = tmp_path / "copy.csv"
     desk.csv({**rex, **edit}, {**tom, "status": "pending"})
@@ -2426,10 +2426,10 @@ def test_an_unedited_new_row_does_not_revert_what_a_copy_edited(three: Desk, is_
 def _stopped(desk: Desk) -> None:
     """Apply the sheet, and stop the run before anything is added."""
     plan = desk.plan()
-    desk.box.break_with("portal=1,only=findPetsByStatus")
+    desk.box.set_faults("portal=1,only=findPetsByStatus")
     with pytest.raises(PetsyncError):
         desk.store.apply(plan, progress=False)
-    desk.box.break_with(None)
+    desk.box.set_faults(None)
 
 
 def test_a_row_in_the_place_of_one_that_a_stopped_run_left_may_be_an_added_one(
@@ -2589,9 +2589,9 @@ def test_an_edit_that_did_not_arrive_is_sent_again(book: Desk, faults: str) -> N
     book.apply()
     book.write(9, {"status": "pending"})
     plan = book.plan()
-    book.box.break_with(faults)
+    book.box.set_faults(faults)
     assert book.store.apply(plan, progress=False).exit_code != 0
-    book.box.break_with(None)
+    book.box.set_faults(None)
     assert book.apply().exit_code == 0
     assert book.pet("Luna").status == "pending"
     assert book.plan().in_sync

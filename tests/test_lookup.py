@@ -39,7 +39,7 @@ def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 @pytest.fixture
 def box(open_box: Sandbox) -> Sandbox:
     """Return the sandbox without faults."""
-    open_box.break_with(None)
+    open_box.set_faults(None)
     return open_box
 
 
@@ -120,7 +120,7 @@ def test_a_look_up_that_fails_stops_no_other(box: Sandbox) -> None:
     """A look-up that fails is a FailedLookup with the id and the reason, and all other results are
     right.
     """
-    box.break_with("html=0.1,503=0.1,torn=0.05,seed=3")
+    box.set_faults("html=0.1,503=0.1,torn=0.05,seed=3")
     wanted = range(400, 600)
     found = ask(box.url, lambda api: look_up(api, wanted))
     unanswered = {n: each for n, each in found.items() if isinstance(each, FailedLookup)}
@@ -135,7 +135,7 @@ def test_a_look_up_that_fails_stops_no_other(box: Sandbox) -> None:
 
 def test_retries_come_first(box: Sandbox) -> None:
     """A temporary fault that a retry overcomes leaves no failed look-up."""
-    box.break_with("503=0.3,drop_before=0.1,seed=1")
+    box.set_faults("503=0.3,drop_before=0.1,seed=1")
     patient = ps.RetryPolicy(attempts=20, first=0.001)
     found = ask(box.url, lambda api: look_up(api, range(450, 550)), retry=patient)
     assert found == {n: PETS.get(n) for n in range(450, 550)}
@@ -176,7 +176,7 @@ def test_a_service_that_breaks_down_ends_them_all(
     box: Sandbox, faults: str, error: type[ps.errors.ApiError]
 ) -> None:
     """Many failures in a row end all look-ups, because the fault is the service's."""
-    box.break_with(faults)
+    box.set_faults(faults)
     before = box.requests["getPetById"]
     with pytest.raises(error):
         ask(box.url, lambda api: look_up(api, range(1, 5000)))
@@ -188,7 +188,7 @@ def test_failures_with_answers_between_them_end_nothing(box: Sandbox, faults: st
     """Any number of failures ends nothing while the service answers some requests, even with a
     response that cannot be read.
     """
-    box.break_with(f"{faults},seed=1")
+    box.set_faults(f"{faults},seed=1")
     found = ask(box.url, lambda api: look_up(api, range(1, 301)))
     failed = sum(isinstance(each, FailedLookup) for each in found.values())
     assert failed > 60
@@ -225,7 +225,7 @@ def test_cancelled_they_end_at_once(box: Sandbox) -> None:
     """A cancelled look-up leaves no task that could send a request, and begins at most one more
     request for each worker.
     """
-    box.break_with("latency=0.05")
+    box.set_faults("latency=0.05")
 
     async def main() -> None:
         before = box.requests["getPetById"]
@@ -274,7 +274,7 @@ def test_a_row_that_could_not_be_looked_up_is_a_conflict(box: Sandbox) -> None:
     """
     rows = pd.DataFrame([{"id": n, "name": "x", "status": "sold"} for n in (1, 901, 902)])
     with ps.connect(box.url, profile=box.profile, environ={}, retry=ONCE) as store:
-        box.break_with("html=1,only=getPetById,first=1")
+        box.set_faults("html=1,only=getPetById,first=1")
         plan = store.plan(rows)
     assert [change.kind for change in plan.changes] == ["add", "update"]
     (conflict,) = plan.conflicts
@@ -289,7 +289,7 @@ def test_a_failed_look_up_ends_as_an_outage_does(box: Sandbox, tmp_path: Path) -
     """
     rows = pd.DataFrame([{"id": 901, "name": "x", "status": "sold"}])
     with ps.connect(box.url, profile=box.profile, environ={}, retry=ONCE, state=tmp_path) as store:
-        box.break_with("html=1,only=getPetById,first=1")
+        box.set_faults("html=1,only=getPetById,first=1")
         plan = store.plan(rows)
         report = store.apply(plan, progress=False)
     assert verdict_code(plan) == 3

@@ -140,7 +140,7 @@ def _box() -> Iterator[Sandbox]:
 @pytest.fixture
 def box(_box: Sandbox) -> Sandbox:
     """The large store, with no requests so far."""
-    _box.break_with(None)
+    _box.set_faults(None)
     _box.reset([stored(number) for number in range(1, SIZE + 1)])
     return _box
 
@@ -298,7 +298,7 @@ def test_narrow_refused(store: Store, box: Sandbox, option: dict[str, Any]) -> N
 
 def test_narrow_without_answer(store: Store, box: Sandbox) -> None:
     """A failed look-up holds back its row with scope rows."""
-    box.break_with("html=1,only=getPetById")
+    box.set_faults("html=1,only=getPetById")
     plan = store.plan(renamed(1), scope="rows")
     assert not plan.changes
     assert [each.rule for each in plan.conflicts] == ["not-looked-up"]
@@ -384,10 +384,10 @@ def test_narrow_undo(store: Store, box: Sandbox) -> None:
 def test_narrow_resume(store: Store, box: Sandbox) -> None:
     """A resumed run of a narrow plan needs no list either."""
     plan = store.plan(renamed(1, 2, 3))
-    box.break_with("portal=1,only=updatePetWithForm")
+    box.set_faults("portal=1,only=updatePetWithForm")
     report = store.apply(plan)
     assert report.counts["failed"] + report.counts["unknown"] == 3
-    box.break_with(None)
+    box.set_faults(None)
     before = box.requests
     assert store.resume(report.run_id).exit_code == 0
     assert box.requests[LIST] == before[LIST]

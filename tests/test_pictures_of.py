@@ -88,7 +88,7 @@ def test_each_file_is_followed(box: Sandbox, store: ps.Store, files: list[Path])
     """Progress is reported when a picture begins, when it is tried again, and when it has a
     result.
     """
-    box.break_with("429=1,retry_after=0,first=1,only=uploadFile")
+    box.set_faults("429=1,retry_after=0,first=1,only=uploadFile")
     steps: list[ps.types.FileProgress] = []
     report = store.upload(store.pictures_of(7, files), on_file=steps.append)
     assert [step.number for step in steps if step.result] == [0, 1, 2]
@@ -127,7 +127,7 @@ def test_what_is_cancelled_on_its_way_is_in_doubt(
     """An upload that is cancelled on its way is unknown, the other files go on, and the next run
     checks the pet before it sends the file again.
     """
-    box.break_with("latency=60,only=uploadFile,first=1")
+    box.set_faults("latency=60,only=uploadFile,first=1")
     unwanted = ps.types.UploadCanceller()
     thread = on_the_wire(box, lambda: unwanted.cancel(0))
     report = store.upload(store.pictures_of(7, files), cancelling=unwanted)
@@ -157,7 +157,7 @@ def test_what_came_through_before_it_was_cancelled_is_seen(
         store.api.upload_file(7, files[0])
         unwanted.cancel(0)
 
-    box.break_with("latency=60,only=uploadFile,first=1")
+    box.set_faults("latency=60,only=uploadFile,first=1")
     thread = on_the_wire(box, come_through)
     report = store.upload(store.pictures_of(7, files[0]), cancelling=unwanted)
     thread.join()
@@ -170,9 +170,9 @@ def test_cancelling_while_an_earlier_doubt_is_waited_for(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
     """A file that waits for the result of an earlier upload can be cancelled at once."""
-    box.break_with("drop_before=1,only=uploadFile")
+    box.set_faults("drop_before=1,only=uploadFile")
     assert outcomes(store.upload(store.pictures_of(7, files[0])))["c.png"][0] == "failed"
-    box.break_with(None)
+    box.set_faults(None)
     unwanted = ps.types.UploadCanceller()
     timer = threading.Timer(0.3, lambda: unwanted.cancel(0))
     timer.start()

@@ -195,7 +195,7 @@ def test_again_that_was_stopped_is_finished(
         patient()
     store = connect(standard)
     store.upload(store.pictures(folder))
-    standard.break_with(f"latency={latency},only=uploadFile")
+    standard.set_faults(f"latency={latency},only=uploadFile")
 
     async def cancelled() -> None:
         pictures = await store.aio.pictures(folder, again=True)
@@ -207,7 +207,7 @@ def test_again_that_was_stopped_is_finished(
         await store.aio.close()
 
     asyncio.run(cancelled())
-    standard.break_with(None)
+    standard.set_faults(None)
     time.sleep(0.1)
     rest = store.pictures(folder, again=True)
     first = {0.3: "uploaded", 600.0: "retry"}[latency]
@@ -307,13 +307,13 @@ def test_a_past_upload_advises_another_attempt_only_where_it_helps(
     put(tmp_path / "large", p8__png=large.getvalue())
     put(tmp_path / "later", p8__png=image())
     store = connect(standard)
-    standard.break_with("latency=0.5,only=uploadFile")
+    standard.set_faults("latency=0.5,only=uploadFile")
     with ThreadPoolExecutor() as pool:
         pool.submit(lambda: (until_sent(standard), standard.remove(7)))
         gone = store.upload(store.pictures(tmp_path / "gone"))
-    standard.break_with(None)
+    standard.set_faults(None)
     refused = store.upload(store.pictures(tmp_path / "large", max_bytes=20_000_000))
-    standard.break_with("503=1,only=uploadFile")
+    standard.set_faults("503=1,only=uploadFile")
     later = store.upload(store.pictures(tmp_path / "later"))
     history = History(tmp_path / "state")
     past = [history.upload(each.run_id).results[0] for each in (gone, refused, later)]
@@ -343,7 +343,7 @@ def test_refused_uploads_are_sent_again_at_once(
     """An upload that the service refuses with 429 is sent again after a short wait, and arrives
     once.
     """
-    box.break_with("429=1,only=uploadFile,first=2,retry_after=0")
+    box.set_faults("429=1,only=uploadFile,first=2,retry_after=0")
     store = connect(box)
     report = store.upload(store.pictures(folder))
     assert report.counts["applied"] == 4
@@ -354,12 +354,12 @@ def test_error_of_the_service_is_no_proof(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
     """After a 503 the picture is not sent again until the next run has read the pet."""
-    standard.break_with("503=1,only=uploadFile")
+    standard.set_faults("503=1,only=uploadFile")
     store = connect(standard)
     report = store.upload(store.pictures(folder))
     assert {r.cause for r in report.results} == {"service-error", "held-back"}
     assert standard.requests["uploadFile"] == 3
-    standard.break_with(None)
+    standard.set_faults(None)
     assert store.upload(store.pictures(folder), settle=0).counts["applied"] == 4
     assert len(read_images(standard)) == 4
 
@@ -371,12 +371,12 @@ def test_lost_answer_is_found_out_by_the_photo(
     """An upload that arrived without a response is confirmed by the pet's new photo, and is not
     sent again.
     """
-    standard.break_with(f"{fault}=1,only=uploadFile")
+    standard.set_faults(f"{fault}=1,only=uploadFile")
     store = connect(standard)
     report = store.upload(store.pictures(folder))
     assert [r.outcome for r in report.results] == ["applied"] * 4
     assert all(r.urls for r in report.results)
-    standard.break_with(None)
+    standard.set_faults(None)
     assert not store.pictures(folder).items
     assert len(read_images(standard)) == 4
 
@@ -387,14 +387,14 @@ def test_lost_upload_is_sent_by_the_next_run(
     """An upload that never arrived is failed and holds back the pet's later pictures, and the next
     run sends both in their order.
     """
-    standard.break_with("drop_before=1,only=uploadFile")
+    standard.set_faults("drop_before=1,only=uploadFile")
     store = connect(standard)
     report = store.upload(store.pictures(folder))
     outcomes = {result.file: (result.outcome, result.cause) for result in report.results}
     assert outcomes["7.jpg"] == ("failed", "no-answer")
     assert outcomes["7_2.png"] == ("not sent", "held-back")
     assert (report.exit_code, read_images(standard)) == (3, [])
-    standard.break_with(None)
+    standard.set_faults(None)
     pictures = store.pictures(folder)
     assert [p.decision for p in pictures.pictures] == ["retry", "new", "retry", "retry"]
     assert store.upload(pictures, settle=0).counts["applied"] == 4
@@ -408,11 +408,11 @@ def test_late_arrival_is_no_second_upload(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
     """A photo that arrives after the run has given up the upload counts as that upload."""
-    standard.break_with("drop_before=1,only=uploadFile")
+    standard.set_faults("drop_before=1,only=uploadFile")
     store = connect(standard)
     (folder / "7_2.png").unlink()
     store.upload(store.pictures(folder))
-    standard.break_with(None)
+    standard.set_faults(None)
     late = msgspec.structs.replace(pet(standard, 7), photo_urls=("https://shop.example/late.jpg",))
     standard.put(late)
     pictures = store.pictures(folder)
@@ -430,7 +430,7 @@ def test_unknown_where_the_service_shows_nothing(
     sent again only on request.
     """
     with Sandbox(auth=False, profile="live", pets=pets()) as box:
-        box.break_with("drop_after=1,only=uploadFile,first=1")
+        box.set_faults("drop_after=1,only=uploadFile,first=1")
         store = connect(box)
         (folder / "7_2.png").unlink()
         report = store.upload(store.pictures(folder), concurrency=1)
@@ -452,7 +452,7 @@ def test_storm_of_faults_loses_and_doubles_nothing(
     names = {f"p{i}_{n}__png": image(colour=(i, n, 9)) for i in (7, 8) for n in range(10)}
     folder = put(tmp_path / "storm", **names)
     store = connect(standard)
-    standard.break_with(
+    standard.set_faults(
         "429=0.03,503=0.03,drop_before=0.04,drop_after=0.06,torn=0.04,retry_after=0,seed=5"
     )
     for _ in range(12):
@@ -466,7 +466,7 @@ def test_storm_of_faults_loses_and_doubles_nothing(
             break
     else:
         pytest.fail("there was always something left")
-    standard.break_with(None)
+    standard.set_faults(None)
     for pet_id, before in ((7, 0), (8, 2)):
         photos = pet(standard, pet_id).photo_urls[before:]
         sent = [httpx.get(url).content for url in photos]
@@ -547,7 +547,7 @@ def test_stopped_upload_goes_on(
     report, and the next run sends the rest.
     """
     patient()
-    standard.break_with("latency=0.3,only=uploadFile")
+    standard.set_faults("latency=0.3,only=uploadFile")
     store = connect(standard)
 
     async def cancelled() -> InterruptedRunError:
@@ -565,7 +565,7 @@ def test_stopped_upload_goes_on(
     assert isinstance(report, ps.types.UploadReport)
     assert error.exit_code == report.exit_code == 7
     assert {name: n for name, n in report.counts.items() if n} == {"applied": 1, "not sent": 3}
-    standard.break_with(None)
+    standard.set_faults(None)
     rest = store.upload(store.pictures(folder))
     assert (rest.counts["applied"], rest.counts["unchanged"]) == (3, 1)
     assert len(read_images(standard)) == 4
@@ -578,7 +578,7 @@ def test_cut_off_upload_is_open(
     unknown, and the next run decides it.
     """
     latency = 600
-    standard.break_with(f"latency={latency},only=uploadFile")
+    standard.set_faults(f"latency={latency},only=uploadFile")
     store = connect(standard)
 
     async def cancelled() -> float:
@@ -595,7 +595,7 @@ def test_cut_off_upload_is_open(
 
     assert asyncio.run(cancelled()) < latency / 2
     assert UploadOptions().grace < 2.0
-    standard.break_with(None)
+    standard.set_faults(None)
     assert store.upload(store.pictures(folder), settle=0).counts["applied"] == 4
 
 
@@ -603,7 +603,7 @@ def test_one_upload_at_a_time(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
     """A second upload to the same store is refused while one runs."""
-    standard.break_with("latency=600,only=uploadFile")
+    standard.set_faults("latency=600,only=uploadFile")
     one, other = connect(standard), connect(standard)
 
     async def both() -> None:

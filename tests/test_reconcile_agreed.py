@@ -1463,9 +1463,9 @@ def test_a_killed_run_that_was_undone_is_not_resumed(scenario: CsvScenario) -> N
     scenario.options = {**STOPS, "delete_missing": True}
     scenario.type(1, name="Rex")
     scenario.save(scenario.rows()[:-1])
-    scenario.box.break_with("503=1,only=deletePet")
+    scenario.box.set_faults("503=1,only=deletePet")
     report = scenario.run()
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     assert report.round.status == "interrupted"
     with ps.connect(scenario.box.url, state=scenario.state) as store:
         store.apply(store.undo(report.round.runs[0]), progress=False)
@@ -1498,9 +1498,9 @@ def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since
     scenario.options = STOPS
     scenario.type(1, name="Rex")
     scenario.type(12, name="Zoe")
-    scenario.box.break_with("503=1,only=updatePet+updatePetWithForm")
+    scenario.box.set_faults("503=1,only=updatePet+updatePetWithForm")
     assert scenario.run().round.status == "interrupted"
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     with ps.connect(scenario.box.url, state=scenario.state) as store:
         run = store.apply(store.plan(scenario.sheet), progress=False).run_id
         assert scenario.store_pets()[1].name == "Rex"
@@ -1522,10 +1522,10 @@ def test_a_run_that_is_resumed_sends_nothing_that_was_taken_back_since(
     scenario.type(1, name="Rex")
     scenario.type(12, name="Zoe")
     with ps.connect(scenario.box.url, state=scenario.state, timeout=30) as store:
-        scenario.box.break_with("503=1,only=updatePet+updatePetWithForm")
+        scenario.box.set_faults("503=1,only=updatePet+updatePetWithForm")
         with pytest.raises(InterruptedRunError) as stopped:
             store.apply(store.plan(scenario.sheet), concurrency=1, max_failures=0, progress=False)
-        scenario.box.break_with(None)
+        scenario.box.set_faults(None)
         report = stopped.value.report
         assert isinstance(report, Report)
         take_back(scenario, store, store.apply(store.plan(scenario.sheet), progress=False).run_id)
@@ -1542,9 +1542,9 @@ def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back
     """
     scenario.options = {**STOPS, "delete_missing": True}
     scenario.save(scenario.rows()[:-1])
-    scenario.box.break_with("503=1,only=deletePet")
+    scenario.box.set_faults("503=1,only=deletePet")
     assert scenario.run().round.status == "interrupted"
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     with ps.connect(scenario.box.url, state=scenario.state) as store:
         plan = store.plan(scenario.sheet, delete_missing=True)
         _taken_back(scenario, store, store.apply(plan, progress=False).run_id)
@@ -1648,13 +1648,13 @@ def test_a_pet_whose_add_nobody_saw_the_end_of_becomes_no_second_row(scenario: C
     scenario.options = {"mode": "two-way", "delete_missing": True}
     scenario.run()
     _add_rows(scenario, "Neu")
-    scenario.box.break_with("drop_after=1,only=addPet")
+    scenario.box.set_faults("drop_after=1,only=addPet")
     with ps.connect(scenario.box.url, state=scenario.state) as store:
         plan = store.plan(scenario.sheet)
         with pytest.raises(InterruptedRunError):
             # The response to the add is lost, and so is every later one.
-            store.apply(plan, on_progress=lambda _: scenario.box.break_with("drop_after=1"))
-    scenario.box.break_with(None)
+            store.apply(plan, on_progress=lambda _: scenario.box.set_faults("drop_after=1"))
+    scenario.box.set_faults(None)
     assert "Neu" in [pet.name for pet in scenario.store_pets().values()]
     scenario.save([["Neuer" if cell == "Neu" else cell for cell in row] for row in scenario.rows()])
     for _ in range(2):
@@ -1678,13 +1678,13 @@ def test_a_lost_add_of_a_round_whose_pet_was_edited_is_not_sent_again(
     scenario.options = {"mode": "two-way", "delete_missing": True, "timeout": 1}
     scenario.run()
     _add_rows(scenario, "Neu")
-    scenario.box.break_with("drop_after=1,only=addPet")
+    scenario.box.set_faults("drop_after=1,only=addPet")
     with monkeypatch.context() as patch:
         patch.setattr(
             engine, "match_unknown_adds", Mock(side_effect=UnavailableError("it is gone"))
         )
         assert scenario.run().round.status == "interrupted"
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     (new,) = [pet for pet in scenario.store_pets().values() if pet.name == "Neu"]
     scenario.box.put(msgspec.structs.replace(new, **edited))
     before, rows = scenario.store_pets(), scenario.rows()
@@ -1914,9 +1914,9 @@ def test_a_number_beside_the_name_that_a_resumed_run_sent_is_no_edit(scenario: C
     """
     scenario.box.put(changed(STORED, 1, category=BIRDS)[0])
     scenario.type(1, category_id="2")
-    scenario.box.break_with("503=1,only=updatePet+updatePetWithForm")
+    scenario.box.set_faults("503=1,only=updatePet+updatePetWithForm")
     run = _apply_by_hand(scenario)
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     with ps.connect(scenario.box.url, state=scenario.state) as store:
         store.resume(run, progress=False)
     assert scenario.run().round.to_store.total == 0
@@ -2179,10 +2179,10 @@ def test_a_run_by_hand_resumed_after_a_round_wrote_the_row_changes_the_store_alo
     next round writes the store's value into the row.
     """
     scenario.box.put(changed(STORED, 1, **news)[0])
-    scenario.box.break_with("503=1,only=updatePet+updatePetWithForm")
+    scenario.box.set_faults("503=1,only=updatePet+updatePetWithForm")
     with ps.connect(scenario.box.url, state=scenario.state, timeout=5) as store:
         run = store.apply(store.plan(scenario.sheet), progress=False).run_id
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     assert scenario.run().round.status == "done"
     new = scenario.sheet_pets()[1]
     assert new == scenario.store_pets()[1] != STORED[0]
@@ -2203,9 +2203,9 @@ def test_a_pet_that_a_resumed_run_adds_after_a_round_removed_its_row_stays(
     scenario.options = {"mode": "two-way", "delete_missing": True}
     scenario.run()
     scenario.box.remove(1)
-    scenario.box.break_with("503=1,only=addPet")
+    scenario.box.set_faults("503=1,only=addPet")
     run = _apply_by_hand(scenario)
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     assert scenario.run().round.status == "done"
     assert 1 not in scenario.sheet_pets()
     with ps.connect(scenario.box.url, state=scenario.state) as store:

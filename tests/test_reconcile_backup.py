@@ -423,7 +423,7 @@ def _busy(scenario: BackupScenario, _: pytest.MonkeyPatch) -> None:
 
 
 def _unanswered(scenario: BackupScenario, _: pytest.MonkeyPatch) -> None:
-    scenario.box.break_with("html=1,status=sold")
+    scenario.box.set_faults("html=1,status=sold")
 
 
 def _ends_early(
@@ -435,7 +435,7 @@ def _ends_early(
     with patch.context() as within:
         cut_off(scenario, within)
         assert scenario.run().round.status in ("interrupted", "error")
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     scenario.lock.unlink(missing_ok=True)
 
 
@@ -864,7 +864,7 @@ class ExportScenario(BackupScenario):
 @pytest.fixture
 def export_scenario(_open_box: Sandbox, tmp_path: Path) -> ExportScenario:
     """Return an export that agrees with the store after one round."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(PETS)
     scenario = ExportScenario(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
     scenario.export(scenario.sheet)
@@ -1217,10 +1217,10 @@ def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(
     scenario.edit(lambda pets: changed(pets, 3, name="Hand 3"))
     with ps.connect(scenario.box.url, state=scenario.state) as store:
         plan = store.plan(scenario.sheet)
-        scenario.box.break_with("503=1,only=updatePetWithForm")
+        scenario.box.set_faults("503=1,only=updatePetWithForm")
         with pytest.raises(InterruptedRunError):
             store.apply(plan, max_failures=0, progress=False)
-        scenario.box.break_with(None)
+        scenario.box.set_faults(None)
         scenario.edit(lambda pets: changed(pets, 3, name="Pet 3"))
         assert scenario.run().round.exit_code == 0
         assert store.resume(progress=False).counts["applied"] == 1

@@ -40,7 +40,7 @@ def scenario(_open_box: Sandbox, tmp_path: Path) -> Iterator[Scenario]:
     scenario.write()
     assert scenario.run().round.status == "in-sync"
     yield scenario
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
 
 
 class Somebody(Double, of=Watcher):
@@ -206,7 +206,7 @@ def test_an_outage_is_no_matter_for_a_person_to_decide(scenario: Scenario) -> No
     conflict.
     """
     scenario.write([*PETS[:1], other(PETS[1], name="Rex"), *PETS[2:], other(PETS[0], id=77)])
-    scenario.box.break_with("html=1,only=getPetById")
+    scenario.box.set_faults("html=1,only=getPetById")
     report = scenario.run()
     assert (report.round.status, report.round.exit_code) == ("error", 1)
     assert "all look-ups of pets in the store failed" in report.round.problem

@@ -103,7 +103,7 @@ def _without(cells: list[str], at: int) -> list[str]:
 
 def _build_two_sheets(box: Sandbox, folder: Path, mode: str = "two-way") -> TwoSheetScenario:
     """Return two sheets that agree with the store after one round."""
-    box.break_with(None)
+    box.set_faults(None)
     box.reset(PETS)
     scenario = TwoSheetScenario(box, folder, {"mode": mode, "delete_missing": True})
     scenario.put("a.csv", PETS[:6])
@@ -394,7 +394,7 @@ def test_an_unreadable_sheet_of_another_job_hides_no_row_of_its_other_sheets(
     """A row without an id is added beside a pet of the same name in a readable sheet of another
     job, although an earlier sheet of that job cannot be read.
     """
-    box.break_with(None)
+    box.set_faults(None)
     box.reset(PETS)
     scenario = TwoSheetScenario(box, tmp_path, {"mode": "two-way"})
     for name, status in (("a.csv", "available"), ("b.csv", "pending")):
@@ -679,7 +679,7 @@ def test_a_row_that_moves_keeps_the_number_of_its_category(
 @pytest.fixture
 def jobs(box: Sandbox, tmp_path: Path) -> TwoSheetScenario:
     """Return a job for available pets and one for sold pets, after one round."""
-    box.break_with(None)
+    box.set_faults(None)
     box.reset(PETS)
     scenario = TwoSheetScenario(box, tmp_path, {"mode": "two-way", "delete_missing": True})
     for name, status in (("a.csv", "available"), ("b.csv", "sold")):
@@ -1107,7 +1107,7 @@ def split_export(box: Sandbox, tmp_path: Path) -> SplitExportScenario:
 
 
 def _build_split_export(box: Sandbox, tmp_path: Path, mode: str) -> SplitExportScenario:
-    box.break_with(None)
+    box.set_faults(None)
     box.reset(PETS)
     scenario = SplitExportScenario(
         box, tmp_path, {"mode": mode, "delete_missing": True, "guard": OPEN}
@@ -1313,7 +1313,7 @@ def _in_front(book: Workbook, *, without: Collection[int] = (3, 4)) -> None:
 @pytest.fixture(params=["exported", "plain"])
 def workbook(box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> WorkbookScenario:
     """Return a workbook of a job, with its own base or without."""
-    box.break_with(None)
+    box.set_faults(None)
     box.reset(PETS)
     workbook = WorkbookScenario(box, tmp_path, {"delete_missing": True, "guard": OPEN})
     with ps.connect(box.url, state=workbook.state) as store:

@@ -32,7 +32,7 @@ def _open_box() -> Iterator[Sandbox]:
 @pytest.fixture
 def scenario(_open_box: Sandbox, tmp_path: Path) -> Scenario:
     """Return a store, and a job with an export of it."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(PETS)
     with ps.connect(_open_box.url) as store:
         store.export_to(tmp_path / "big", partitions=3)

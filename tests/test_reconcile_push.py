@@ -28,7 +28,7 @@ def _open_box() -> Iterator[Sandbox]:
 @pytest.fixture
 def scenario(_open_box: Sandbox, tmp_path: Path) -> Scenario:
     """Return a store and a sheet that agree."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(PETS)
     scenario = Scenario(_open_box, tmp_path)
     scenario.write()
@@ -323,9 +323,9 @@ def test_a_removed_row_stays_known_while_its_pet_cannot_be_read(scenario: Scenar
     assert scenario.run(**options).round.status == "in-sync"
     scenario.box.put(changed(PETS, 3, status="sold")[2])
     scenario.write(pets[1:])
-    scenario.box.break_with("torn=1,only=getPetById")
+    scenario.box.set_faults("torn=1,only=getPetById")
     assert scenario.run(**options).round.status == "error"
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     assert kinds(scenario.run(**options)) == [("conflict", 3)]
 
 
@@ -378,11 +378,11 @@ def test_a_new_name_waits_for_the_rest_of_the_store(scenario: Scenario) -> None:
     options = {"statuses": ("available",)}
     pets = [pet for pet in PETS if pet.status == "available"]
     scenario.write(changed(changed(pets, 3, category=ps.Category(name="Birds")), 6, name="Rex"))
-    scenario.box.break_with("torn=1,status=sold")
+    scenario.box.set_faults("torn=1,status=sold")
     report = scenario.run(**options)
     assert (report.round.to_store.update, kinds(report)) == (1, [("conflict", 3)])
     assert "could not be looked up" in report.open[0].problem
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     assert scenario.run(**options).open == ()
     assert scenario.store_pets()[3].category == ps.Category(name="Birds")
 
@@ -398,7 +398,7 @@ def test_a_plan_of_a_part_of_the_store_knows_the_names_of_all(scenario: Scenario
         (change,) = store.plan(frame, snapshot=part).changes
         assert change.after is not None
         assert change.after.category == BIRDS
-        scenario.box.break_with("torn=1,status=sold")
+        scenario.box.set_faults("torn=1,status=sold")
         plan = store.plan(frame, snapshot=part)
         assert [each.rule for each in plan.conflicts] == ["not-looked-up"]
         assert plan.changes == ()
@@ -509,9 +509,9 @@ def test_a_note_says_what_became_of_a_change(scenario: Scenario, only: str, text
     scenario.run()
     scenario.box.put(changed(PETS, 2, name="elsewhere")[1])
     scenario.box.remove(3)
-    scenario.box.break_with(f"portal=1,only={only}")
+    scenario.box.set_faults(f"portal=1,only={only}")
     report = scenario.run()
-    scenario.box.break_with(None)
+    scenario.box.set_faults(None)
     problems = [each.problem for each in report.open if each.kind == "note"]
     assert [text in each for each in problems].count(True) == 1
     assert sum(" was " in each and "was not" not in each for each in problems) == 1

@@ -44,13 +44,13 @@ def _open_box() -> Iterator[Sandbox]:
 @pytest.fixture
 def scenario(_open_box: Sandbox, tmp_path: Path) -> Iterator[Scenario]:
     """Yield a store and a sheet that agree after one round."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(PETS)
     scenario = Scenario(_open_box, tmp_path, {"mode": "two-way", "timeout": 30.0})
     scenario.write()
     assert scenario.run().round.status == "in-sync"
     yield scenario
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
 
 
 class Odd:
@@ -98,7 +98,7 @@ def test_a_query_that_fails_changes_nothing(scenario: Scenario) -> None:
     """
     scenario.write(changed(PETS, 1, name="Rex"))
     kept = {name: (scenario.state / name).read_bytes() for name in scenario.state_files()}
-    scenario.box.break_with("html=1,status=sold")
+    scenario.box.set_faults("html=1,status=sold")
     report = scenario.run(delete_missing=True)
     assert (report.round.status, report.round.exit_code) == ("error", 1)
     assert "did not list" in report.round.problem
@@ -464,7 +464,7 @@ class _Folder:
         self.paths = [folder / "in" / f"{name}.{ending}" for name in "ab"]
         (folder / "in").mkdir(parents=True)
         (folder / "petsync.toml").write_text(_FOLDER.format(url=box.url), "utf-8")
-        box.break_with(None)
+        box.set_faults(None)
         box.reset(PETS)
         self.write(PETS[:6], PETS[6:])
         assert self.run() == ["in-sync", "in-sync"]

@@ -27,7 +27,7 @@ def _open_box() -> Iterator[Sandbox]:
 @pytest.fixture
 def scenario(_open_box: Sandbox, tmp_path: Path) -> Scenario:
     """Return a store and a sheet that agree after one round."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(PETS)
     scenario = Scenario(_open_box, tmp_path, {"mode": "two-way"})
     scenario.write()

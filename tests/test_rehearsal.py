@@ -439,9 +439,9 @@ def test_pets_that_gave_no_answer(store: Store, box: Sandbox) -> None:
     does not add it.
     """
     box.put(Pet(id=900, name="Hidden", status="on loan"))
-    box.break_with(f"{_REFUSED},only=getPetById")
+    box.set_faults(f"{_REFUSED},only=getPetById")
     rehearsal = rehearse(store, _rows({"id": 900, "name": "Found"}, {"id": 1, "name": "Max"}))
-    box.break_with(None)
+    box.set_faults(None)
     assert rehearsal.exit_code == 3
     assert any("no answer for pet 900" in note for note in rehearsal.notes)
     assert rehearsal.again is not None

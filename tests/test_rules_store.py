@@ -36,7 +36,7 @@ def _open_box() -> Iterator[Sandbox]:
 @pytest.fixture
 def scenario(_open_box: Sandbox, tmp_path: Path) -> CsvScenario:
     """Return a store with twelve pets, and a sheet of them."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(PETS)
     scenario = CsvScenario(_open_box, tmp_path)
     scenario.write()

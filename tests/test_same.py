@@ -346,9 +346,9 @@ def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) 
         ps.connect(box.url, environ={}, profile="live", state=tmp_path) as store,
     ):
         plan = store.plan(sheet)
-        box.break_with(f"{fault}=1,only=addPet+updatePet" if fault else None)
+        box.set_faults(f"{fault}=1,only=addPet+updatePet" if fault else None)
         report = store.apply(plan, verify=True, settle=0.2, progress=False)
-        box.break_with(None)
+        box.set_faults(None)
         if report.exit_code:
             report = store.resume(report.run_id, settle=0.2, progress=False)
         assert [each.outcome for each in report.results] == ["applied"] * 4

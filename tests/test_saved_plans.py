@@ -129,9 +129,9 @@ class TestUsedOnce:
         uncertain.
         """
         path = saved(store, tmp_path)
-        box.break_with("status=400,only=updatePet")
+        box.set_faults("status=400,only=updatePet")
         store.apply(Plan.load(path))
-        box.break_with(None)
+        box.set_faults(None)
         with pytest.raises(StalePlanError):
             store.apply(Plan.load(path))
 

@@ -384,13 +384,13 @@ def test_a_bad_network_loses_nothing_and_adds_nothing_twice(
             plan = store.plan(sheet, guard=ps.Guard(max_update=ps.Limit(1.0)))
             if plan.in_sync:
                 break
-            box.break_with(f"{fault}=0.3,retry_after=0,seed=5")
+            box.set_faults(f"{fault}=0.3,retry_after=0,seed=5")
             try:
                 store.apply(plan, settle=0.1)
             except ps.errors.InterruptedRunError:
                 pass
             finally:
-                box.break_with(None)
+                box.set_faults(None)
         names = sorted(str(pet.name) for pet in box.pets())
         assert names == sorted(["Max", "Tom", "Ada", *(row["name"] for row in rows)])
         assert plan.in_sync
@@ -561,8 +561,8 @@ def test_a_pet_is_looked_at_again_before_a_request_is_repeated(
     }[operation]
     plan = store.plan(pd.DataFrame([row]))
     changed = msgspec.structs.replace(REX, status="sold", photo_urls=("new",))
-    box.break_with(f"429=1,retry_after=1,only={operation},first=9")
-    threading.Timer(0.5, lambda: (box.break_with(None), box.put(changed))).start()
+    box.set_faults(f"429=1,retry_after=1,only={operation},first=9")
+    threading.Timer(0.5, lambda: (box.set_faults(None), box.put(changed))).start()
     report = store.apply(plan)
     assert [result.outcome for result in report.results] == ["conflict"]
     assert box.pets()[0] == changed
@@ -574,7 +574,7 @@ def test_an_answer_that_was_lost_is_settled_whatever_the_next_one_says(
 ) -> None:
     """A change whose response was lost is found to be applied and is not sent again."""
     plan = store.plan(pd.DataFrame([{"id": 1, "tags": ["old"]}]))
-    box.break_with(f"drop_after=1,only=updatePet,first=1,seed={last}")
+    box.set_faults(f"drop_after=1,only=updatePet,first=1,seed={last}")
     report = store.apply(plan)
     assert [result.outcome for result in report.results] == ["applied"]
     assert box.requests["updatePet"] == 1

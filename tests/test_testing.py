@@ -31,7 +31,7 @@ def test_a_rename_reaches_the_store(petsync_store, petsync_service):
 
 def test_each_test_has_a_store_of_its_own(petsync_store, petsync_service):
     assert petsync_service.pets() == []
-    petsync_service.break_with("429=1")
+    petsync_service.set_faults("429=1")
     assert petsync_service.requests["addPet"] == 0
 """
 
@@ -81,7 +81,7 @@ def test_a_lost_response_is_what_a_real_connection_raises(fault: str) -> None:
     pet exists if the service carried out the request.
     """
     with FakeService() as service, service.connect() as store:
-        service.break_with(fault)
+        service.set_faults(fault)
         with pytest.raises(ps.errors.TransportError) as caught:
             store.api.add_pet(ps.Pet(name="Rex"))
         assert caught.value.may_have_happened

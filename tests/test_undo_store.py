@@ -77,7 +77,7 @@ def _boxes(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 @pytest.fixture
 def box(_boxes: Sandbox) -> Sandbox:
     """Return a sandbox of each profile with sixty pets that the profile can store."""
-    _boxes.break_with(None)
+    _boxes.set_faults(None)
     pets = catalogue(60)
     if _boxes.profile == "live":
         pets = [bind_json(json.encode_pet(pet)).pet for pet in pets]
@@ -171,11 +171,11 @@ def test_a_sick_service_changes_nothing_of_that(store: ps.Store, box: Sandbox, s
     faults = f"503=0.05,drop_before=0.05,drop_after=0.05,torn=0.03,seed={seed}"
     changing = "only=addPet+updatePet+deletePet+updatePetWithForm"
     plan = store.plan(edited(pets, Random(seed)), guard=FREE)
-    box.break_with(f"{faults},{changing}")
+    box.set_faults(f"{faults},{changing}")
     run = seen_through(store, plan)
     assert box.pets() != pets
     seen_through(store, store.undo(run, guard=FREE))
-    box.break_with(None)
+    box.set_faults(None)
     assert box.pets() == pets
 
 

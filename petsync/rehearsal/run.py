@@ -213,7 +213,7 @@ def apply_plan(
 ) -> tuple[Report, FaultCounts | None]:
     """Apply the plan to the copy; return the report, and the effect of any faults."""
     before = box.requests
-    box.break_with(faults or None)
+    box.set_faults(faults or None)
     try:
         report = copy.apply(
             _adapt_to_copy(plan, copy.url),
@@ -224,7 +224,7 @@ def apply_plan(
     except InterruptedRunError as error:
         report = _report_of_early_end(error)
     broken = FaultCounts(faults=faults, requests=(box.requests - before).total(), hits=box.broken)
-    box.break_with(None)
+    box.set_faults(None)
     return report, broken if faults else None
 
 

@@ -199,7 +199,7 @@ class Sandbox:
         self._call(lambda: service.storage.write(lambda c: records.replace_all(c, new_pets)))
         service.requests.clear()
 
-    def break_with(self, faults: str | None) -> None:
+    def set_faults(self, faults: str | None) -> None:
         """Use this specification of faults from now on; None for no faults."""
         self._active.service.faults.set(None if faults is None else parse(faults))
 

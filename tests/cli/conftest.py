@@ -32,7 +32,7 @@ def _open_box() -> Iterator[Sandbox]:
 @pytest.fixture
 def box(_open_box: Sandbox) -> Sandbox:
     """Return a store with six pets that requires no token."""
-    _open_box.break_with(None)
+    _open_box.set_faults(None)
     _open_box.reset(shop())
     return _open_box
 

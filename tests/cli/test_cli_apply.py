@@ -222,7 +222,7 @@ def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbo
     """Results that cannot be written are reported with exit code 1. The report and its page are
     still written, and the applied changes stay.
     """
-    box.break_with("latency=0.5,only=addPet")
+    box.set_faults("latency=0.5,only=addPet")
     with process("apply", _sheet(), *to(box), "--yes", "--report", "r.html") as running:
         while not box.requests["addPet"]:
             time.sleep(0.02)
@@ -237,7 +237,7 @@ def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbo
 
 def test_json_has_the_exit_code_of_the_command(shell: Shell, box: Sandbox) -> None:
     """If the results cannot be written, the JSON has the command's exit code, 1."""
-    box.break_with("latency=0.5,only=addPet")
+    box.set_faults("latency=0.5,only=addPet")
     with process("apply", _sheet(), *to(box), "--yes", "--json") as running:
         while not box.requests["addPet"]:
             time.sleep(0.02)
@@ -311,7 +311,7 @@ def test_results_are_kept_where_stdout_is_full(shell: Shell, box: Sandbox) -> No
 def test_request_to_end_is_an_interrupt(shell: Shell, box: Sandbox, sign: int) -> None:
     """SIGTERM, or the two SIGHUPs of a closed terminal, stop a run as Ctrl-C does."""
     _sheet("id,name,status\n" + "".join(f",Pet {n},sold\n" for n in range(100)))
-    box.break_with("latency=0.2,only=addPet")
+    box.set_faults("latency=0.2,only=addPet")
     with process("apply", "pets.csv", *to(box), "--yes", "--concurrency", "2") as running:
         while box.requests["addPet"] < 4:
             time.sleep(0.02)
@@ -359,7 +359,7 @@ def test_interrupted_run_can_be_taken_up(shell: Shell, box: Sandbox) -> None:
     """
     rows = [f",Pet number {n},sold" for n in range(200)]
     _sheet("id,name,status\n" + "\n".join(rows) + "\n")
-    box.break_with("latency=0.2,only=addPet")
+    box.set_faults("latency=0.2,only=addPet")
     limit = ("--max-add", "500")
     args = ["apply", "pets.csv", *to(box), *limit, "--yes", "--concurrency", "2", "--json"]
     with process(*args) as running:
@@ -371,7 +371,7 @@ def test_interrupted_run_can_be_taken_up(shell: Shell, box: Sandbox) -> None:
     assert "was stopped" in err
     assert '"exit_code": 7' in out
     assert "Traceback" not in err
-    box.break_with(None)
+    box.set_faults(None)
     done = len(box.pets())
     assert 6 < done < 206
     if json.loads(out)["counts"]["unknown"]:

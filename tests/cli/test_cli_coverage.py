@@ -28,7 +28,7 @@ def test_a_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) -> None:
     JSON.
     """
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
-    box.break_with(BROKEN)
+    box.set_faults(BROKEN)
     done = shell("plan", "pets.csv", *to(box))
     assert done.code == 0
     assert "warning: no pet with the status sold was listed: findPetsByStatus" in _flat(done.err)
@@ -54,7 +54,7 @@ def test_no_pet_of_a_status_that_failed_is_deleted(
     assert shell("export", "pets.csv", *to(box), *base).code == 0
     lines = Path("pets.csv").read_text("utf-8").splitlines(keepends=True)
     Path("pets.csv").write_text("".join(lines[:2]), "utf-8")
-    box.break_with(BROKEN)
+    box.set_faults(BROKEN)
     done = shell("apply", "pets.csv", *to(box), "--delete-missing", *LOOSE, "--yes")
     assert "sold" in done.err
     assert {pet.id for pet in box.pets()} == {1, *SOLD}
@@ -63,7 +63,7 @@ def test_no_pet_of_a_status_that_failed_is_deleted(
 def test_an_applied_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) -> None:
     """Before anything is sent, the plan to confirm names the status that was not listed."""
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
-    box.break_with(BROKEN)
+    box.set_faults(BROKEN)
     done = shell("apply", "pets.csv", *to(box))
     assert done.code == 2
     assert "sold" in done.err
@@ -77,7 +77,7 @@ def test_an_export_that_would_lack_pets_is_refused(shell: Shell, box: Sandbox) -
     """
     assert shell("export", "pets.csv", *to(box)).code == 0
     mine = Path("pets.csv").read_bytes()
-    box.break_with(BROKEN)
+    box.set_faults(BROKEN)
     done = shell("export", "pets.csv", *to(box))
     assert done.code == 1
     assert "the pets of the status sold would be missing" in _flat(done.err)
@@ -91,7 +91,7 @@ def test_an_export_that_would_lack_pets_is_refused(shell: Shell, box: Sandbox) -
 
 def test_what_can_be_listed_can_be_exported(shell: Shell, box: Sandbox) -> None:
     """The statuses that can be listed are exported by name, and the base records only these."""
-    box.break_with(BROKEN)
+    box.set_faults(BROKEN)
     some = ("--status", "available", "--status", "pending")
     assert shell("export", "pets.csv", *to(box), *some).code == 0
     base = read_sheet("pets.csv").base
@@ -104,7 +104,7 @@ def test_a_terminal_shows_how_far_look_ups_are(shell: Shell, box: Sandbox, tmp_p
     """Many look-ups show a progress bar in a terminal; the bar is removed at the end."""
     rows = "".join(f"{number},x,sold\n" for number in range(1001, 1501))
     Path("pets.csv").write_text(f"id,name,status\n{rows}", "utf-8")
-    box.break_with("latency=0.02,only=getPetById")
+    box.set_faults("latency=0.02,only=getPetById")
     limit = ("--max-add", "500")
     with _terminal("plan", "pets.csv", *to(box), *limit, cwd=tmp_path) as (end, running):
         shown = _until(end)

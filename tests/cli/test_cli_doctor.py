@@ -166,7 +166,7 @@ def test_unreachable_service(shell: Shell) -> None:
 
 def test_busy_service_is_asked_again(shell: Shell, box: Sandbox) -> None:
     """429 and 503 are retried and reported, and fail no check."""
-    box.break_with("429=0.2,503=0.1,retry_after=0,seed=3")
+    box.set_faults("429=0.2,503=0.1,retry_after=0,seed=3")
     done = shell("doctor", *to(box), "--json")
     assert done.code == 0
     limits = next(c["found"] for c in done.json["checks"] if c["topic"] == "limits")
@@ -260,7 +260,7 @@ def test_service_whose_filter_does_not_filter(shell: Shell) -> None:
 
 def test_one_broken_operation_does_not_end_the_examination(shell: Shell, box: Sandbox) -> None:
     """An operation that never answers fails its own check; the other checks still run."""
-    box.break_with("drop_before=1,only=findPetsByTags")
+    box.set_faults("drop_before=1,only=findPetsByTags")
     done = shell("doctor", *to(box), "--json")
     assert done.code == 1
     assert [topic for topic, verdict in _verdicts(done).items() if verdict == "fails"] == [

@@ -81,9 +81,9 @@ def test_verbose_shows_the_traceback(shell: Shell) -> None:
 
 def test_verbose_tells_of_repeats(shell: Shell, box: Sandbox) -> None:
     """-v logs the requests that were sent again; without it nothing is logged."""
-    box.break_with("503=1,first=1")
+    box.set_faults("503=1,first=1")
     assert "503" in shell("export", "a.csv", *to(box), "-v").err
-    box.break_with("503=1,first=1")
+    box.set_faults("503=1,first=1")
     assert ": 503" not in shell("export", "a.csv", *to(box)).err
 
 
@@ -304,7 +304,7 @@ def test_mapping_to_no_column_is_a_usage_error(shell: Shell, value: str) -> None
 
 def test_interrupt_while_reading(box: Sandbox, tmp_path: Path) -> None:
     """Ctrl-C in a command that only reads ends it with 130 and one line."""
-    box.break_with("latency=20")
+    box.set_faults("latency=20")
     with process("export", tmp_path / "a.csv", *to(box)) as running:
         while not box.requests:
             time.sleep(0.02)

@@ -79,9 +79,9 @@ class Folder:
         self.shell, self.box, self.other, self.guarded = shell, box, other, guarded
         to = ("--url", box.url)
         self._apply("done.csv", "id,name\n4711,Max\n4712,Mo\n", *to)
-        box.break_with("portal=1,only=updatePetWithForm")
+        box.set_faults("portal=1,only=updatePetWithForm")
         self._apply("left.csv", "id,name\n1,Rex 2\n2,Mia 2\n", *to, "--max-failures", "0")
-        box.break_with(None)
+        box.set_faults(None)
         self.left, self.run = (r["run_id"] for r in shell("runs", "--json").json["runs"])
         Path("arrivals.csv").write_text("name,status\nAda,sold\nBo,pending\n", "utf-8")
         rows = [["Tiername", "Zustand", "tags"], ["Ada", "sold", "calm"], ["Bo", "pending", None]]
@@ -302,7 +302,7 @@ def folder(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
     more = [Pet(id=n, name=f"Pet {n}", status="sold") for n in range(4700, 4750)]
     for each in _boxes:
-        each.break_with(None)
+        each.set_faults(None)
         each.reset([*shop(), *more])
     return _kept.open(monkeypatch, shell, *_boxes)
 

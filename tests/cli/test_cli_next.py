@@ -91,9 +91,9 @@ def test_commands_in_messages_find_the_same_state(
     """
     Path("new.csv").write_text("id,name\n1,Max\n2,Mo\n", "utf-8")
     state = ["--state", "a folder"]
-    box.break_with("portal=1,only=updatePetWithForm")
+    box.set_faults("portal=1,only=updatePetWithForm")
     failed = shell("apply", "new.csv", *to(box), *state, "--yes", "--max-failures", 0)
-    box.break_with(None)
+    box.set_faults(None)
     run = suggested(failed)[1]
     listed = shell("runs", *state)
     line = f"petsync resume {run} --state 'a folder'"
@@ -134,9 +134,9 @@ def test_mistakes_are_marked_then_listed(shell: Shell, box: Sandbox) -> None:
 def test_a_run_with_failures_is_resumed(shell: Shell, box: Sandbox) -> None:
     """After failures, the run is finished with `petsync resume` and its id."""
     Path("new.csv").write_text("id,name\n1,Max\n2,Mo\n", "utf-8")
-    box.break_with("portal=1,only=updatePetWithForm")
+    box.set_faults("portal=1,only=updatePetWithForm")
     failed = shell("apply", "new.csv", *to(box), "--yes", "--max-failures", 0)
-    box.break_with(None)
+    box.set_faults(None)
     assert failed.code in (3, 7)
     assert suggested(failed)[0] == "resume"
     assert shell(*suggested(failed)).code == 0

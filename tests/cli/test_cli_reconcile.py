@@ -308,7 +308,7 @@ def test_a_round_that_is_ended_from_outside_is_finished(
             assert f"{made} of 12 changes for the store were made, {12 - made} not yet" in text
             assert f" catalogue {made} of +12 " in text
             assert "Next: petsync reconcile" in text
-        box.break_with(None)
+        box.set_faults(None)
         done = shell("reconcile", "--json")
         first, second = (each["round"] for each in done.json["rounds"])
         assert (first["status"], first["resumed"]) == ("done", 1), done.err

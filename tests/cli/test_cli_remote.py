@@ -481,10 +481,10 @@ def test_a_stopped_run_of_an_address_is_named(box: Sandbox, shell: Shell, tmp_pa
     address = f"file://{tmp_path}/new"
     (tmp_path / "new").mkdir()
     (tmp_path / "new/a.csv").write_text("id,name,status\n,One,sold\n,Two,sold\n")
-    box.break_with("503=1,only=addPet")
+    box.set_faults("503=1,only=addPet")
     to_box = ("--url", box.url, "--yes", "--concurrency", "1")
     assert shell("apply", address, *to_box, "--max-failures", "0").code == 7
-    box.break_with(None)
+    box.set_faults(None)
     done = shell("apply", f"{address}/", *to_box, "--settle", "0.2")
     assert "was stopped with 2 of 2 changes left" in words(done.err)
     shell("resume", "--url", box.url, "--settle", "0.2")

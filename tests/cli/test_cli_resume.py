@@ -70,7 +70,7 @@ def test_a_killed_run_is_finished(shell: Shell, shop: Sandbox) -> None:
     """`resume` without an id completes the newest incomplete run, without a confirmation."""
     with _start_apply(shop) as running:
         running.kill()
-    shop.break_with(None)
+    shop.set_faults(None)
     done = shell("resume", "--url", shop.url, "--json")
     assert done.code == 0
     assert done.json["counts"]["applied"] == PETS
@@ -101,14 +101,14 @@ def test_a_journal_that_somebody_keeps_locked_does_not_hold_ctrl_c(
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=120) == 7
         other.execute("ROLLBACK")
-    shop.break_with(None)
+    shop.set_faults(None)
     assert shell("resume", "--url", shop.url).code == 0
     assert {pet.name for pet in shop.pets()} == {f"new {n}" for n in range(1, PETS + 1)}
 
 
 def test_a_second_ctrl_c_names_the_run(shop: Sandbox, shell: Shell) -> None:
     """After a second Ctrl-C the error names the run, so that a script can resume it."""
-    shop.break_with("latency=3,only=updatePetWithForm")
+    shop.set_faults("latency=3,only=updatePetWithForm")
     with _start_slow_apply(shop) as running:
         for _ in range(2):
             running.send_signal(signal.SIGINT)
@@ -130,7 +130,7 @@ def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) ->
     with Sandbox(auth=False, pets=shop.pets()[:60]) as other:
         to = ("--url", other.url)
         assert shell("plan", "other.csv", "-o", "plan.json", *to).code == 0
-        other.break_with("429=1,only=findPetsByStatus,retry_after=100")
+        other.set_faults("429=1,only=findPetsByStatus,retry_after=100")
         asked = other.requests["findPetsByStatus"]
         with _start_apply(shop) as foreign, process("apply", "plan.json", "--yes", *to) as running:
             while other.requests["findPetsByStatus"] == asked:
@@ -144,7 +144,7 @@ def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) ->
         assert running.returncode == 130
         assert "petsync resume" not in err
         assert not other.requests["updatePetWithForm"]
-        other.break_with(None)
+        other.set_faults(None)
         assert shell("apply", "plan.json", "--yes", *to).code == 0
 
 
@@ -200,11 +200,11 @@ def test_only_runs_of_this_store_are_resumed(shell: Shell, shop: Sandbox) -> Non
 def _stopped(shell: Shell, box: Sandbox) -> str:
     """Stop an apply of three new rows at the first; return the id of its run."""
     Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\nThree,sold\n", "utf-8")
-    box.break_with("503=1,only=addPet")
+    box.set_faults("503=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1")
     done = shell("apply", "pets.csv", "--url", box.url, "--yes", *limits)
     assert done.code == 7
-    box.break_with(None)
+    box.set_faults(None)
     return re.findall(r"petsync resume (\d[\w-]+)", " ".join((done.out + done.err).split()))[-1]
 
 
@@ -245,9 +245,9 @@ def test_a_refused_row_that_was_corrected_is_not_added_by_the_first_run(
 ) -> None:
     """A resume of the stopped run does not add the old values of rows that a later run added."""
     Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\n", "utf-8")
-    shop.break_with("429=1,only=addPet,retry_after=600")
+    shop.set_faults("429=1,only=addPet,retry_after=600")
     assert shell("apply", "pets.csv", "--url", shop.url, "--yes").code == 7
-    shop.break_with(None)
+    shop.set_faults(None)
     run = shell("runs", "--url", shop.url, "--json").json["runs"][0]["run_id"]
     Path("pets.csv").write_text("name,status\nOne,pending\nTwo,pending\n", "utf-8")
     shell("apply", "pets.csv", "--url", shop.url, "--yes")
@@ -263,10 +263,10 @@ CUT_OFF = "id,name,status\n901,One,sold\n,Two,sold\n,Three,sold\n"
 def _cut_off(shell: Shell, box: Sandbox) -> str:
     """Return the id of a run that added One, got no answer for Two, and did not reach Three."""
     Path("pets.csv").write_text(CUT_OFF, "utf-8")
-    box.break_with("drop_after=1,only=addPet")
+    box.set_faults("drop_after=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1")
     assert shell("apply", "pets.csv", "--url", box.url, "--yes", *limits).code == 7
-    box.break_with(None)
+    box.set_faults(None)
     assert [pet.name for pet in box.pets()[PETS:]] == ["One", "Two"]
     return str(shell("runs", "--url", box.url, "--json").json["runs"][0]["run_id"])
 
@@ -313,7 +313,7 @@ def test_changes_under_way_of_an_undone_run_are_found_out(
     before = {pet.id: pet.name for pet in shop.pets()}
     with _start_apply(shop) if kind == "update" else _deleting(shop) as running:
         running.kill()
-    shop.break_with(None)
+    shop.set_faults(None)
     run = shell("runs", "--url", shop.url, "--json").json["runs"][0]["run_id"]
     limits = ("--max-update", "100%", "--max-add", "100%")
     assert shell("undo", run, "--url", shop.url, "--yes", *limits).code in (0, 5)
@@ -329,19 +329,19 @@ def test_changes_under_way_of_an_undone_run_are_found_out(
 def test_a_resume_counts_one_change(shell: Shell, shop: Sandbox) -> None:
     """A resume of a run with one change says so in the singular."""
     Path("pets.csv").write_text("name,status\nOne,sold\n", "utf-8")
-    shop.break_with("503=1,only=addPet")
+    shop.set_faults("503=1,only=addPet")
     assert shell("apply", "pets.csv", "--url", shop.url, "--yes").code != 0
-    shop.break_with(None)
+    shop.set_faults(None)
     assert ": 1 change in all." in " ".join(shell("resume", "--url", shop.url).err.split())
 
 
 def test_a_sentinel_that_changed_is_refused_first(shell: Shell, shop: Sandbox) -> None:
     """A changed sentinel is refused before the resume starts, and nothing is sent."""
     Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\n", "utf-8")
-    shop.break_with("503=1,only=addPet")
+    shop.set_faults("503=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1", "--sentinel", "7")
     assert shell("apply", "pets.csv", "--url", shop.url, "--yes", *limits).code != 0
-    shop.break_with(None)
+    shop.set_faults(None)
     shop.put(Pet(id=7, name="Changed", status="sold"))
     sent = shop.requests["addPet"]
     done = shell("resume", "--url", shop.url)

@@ -50,9 +50,9 @@ def test_a_run_whose_changes_a_later_run_sent_is_not_offered(shell: Shell, box: 
     not one of which a later run has sent only a part. By its id, the run can be resumed.
     """
     sheet = "id,name\n1,Max\n2,Mimi\n3,Zoe\n"
-    box.break_with("503=1,only=updatePetWithForm")
+    box.set_faults("503=1,only=updatePetWithForm")
     first = _apply(shell, box, sheet, "--max-failures", "0", "--concurrency", "1")
-    box.break_with(None)
+    box.set_faults(None)
     assert f"petsync resume {first}" in shell("runs").err
     _apply(shell, box, sheet, "--only", "1")
     assert f"petsync resume {first}" in shell("runs").err

@@ -339,10 +339,10 @@ def test_a_plan_that_was_applied_keeps_its_request(shell: Shell, box: Sandbox) -
     """
     sheet = _sheet("id,name,status\n,New,sold\n,Newer,sold\n")
     assert shell("plan", sheet, *to(box), "-o", "plan.json").code == 0
-    box.break_with("503=1,only=addPet")
+    box.set_faults("503=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1")
     assert shell("apply", "plan.json", *to(box), "--yes", "--write-ids", *limits).code == 7
-    box.break_with(None)
+    box.set_faults(None)
     assert shell("apply", "plan.json", *to(box), "--yes", "--no-write-ids").code == 5
     assert shell("resume", *to(box), "--settle", "0.2").code == 0
     assert read_sheet(sheet).frame["id"].notna().all()
@@ -363,10 +363,10 @@ def test_a_resume_writes_what_was_asked_for(
         _edit(
             name, {f"{c}{8 + n}": v for n in range(3) for c, v in (("B", f"N{n}"), ("C", "sold"))}
         )
-    box.break_with("503=1,only=addPet")
+    box.set_faults("503=1,only=addPet")
     first = shell("apply", name, *to(box), "--yes", option, "--max-failures", "0")
     assert first.code == 7
-    box.break_with(None)
+    box.set_faults(None)
     done = shell("resume", *to(box), "--settle", "0.2")
     assert done.code == 0
     sheet = read_sheet(name)

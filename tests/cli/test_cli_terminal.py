@@ -73,7 +73,7 @@ def test_terminal_asks_shows_a_bar_and_colours(shell: Shell, box: Sandbox, tmp_p
         assert "\x1b[" in asked
         assert f"Send these 3 changes to {box.url}?" in asked
         assert "Max" not in _names(box)
-        box.break_with("latency=0.8,only=updatePetWithForm+addPet+updatePet")
+        box.set_faults("latency=0.8,only=updatePetWithForm+addPet+updatePet")
         os.write(end, b"y\n")
         assert "Write the new ids into pets.csv itself" in _until(end, "[Y/n]")
         os.write(end, b"\n")
@@ -136,10 +136,10 @@ def test_a_run_that_was_stopped_is_finished_first(
     the sheet.
     """
     _sheet("name,status\nOne,sold\nTwo,sold\n")
-    box.break_with("503=1,only=addPet")
+    box.set_faults("503=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1")
     assert shell("apply", "pets.csv", *to(box), "--yes", *limits).code == 7
-    box.break_with(None)
+    box.set_faults(None)
     again = ("apply", "pets.csv", *to(box), "--settle", "0.2")
     with _terminal(*again, cwd=tmp_path) as (end, running):
         assert "was stopped with 2 of 2" in _until(end, "[Y/n]")

@@ -49,7 +49,7 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
 def test_a_page_that_cannot_be_written_is_the_exit_code(box: Sandbox, photos: Path) -> None:
     """If the page cannot be written, the exit code of the command and of its JSON is 1."""
     Path("out").mkdir()
-    box.break_with("latency=0.5,only=uploadFile")
+    box.set_faults("latency=0.5,only=uploadFile")
     args = ("upload", photos, *to(box), "--yes", "--json", "--report", "out/report.html")
     with process(*args) as running:
         while not box.requests["uploadFile"]:
@@ -168,7 +168,7 @@ def test_ctrl_c_finishes_the_upload_under_way(box: Sandbox, photos: Path, tmp_pa
     """Ctrl-C completes the upload in progress and exits with 7; the same command then uploads the
     rest.
     """
-    box.break_with("latency=0.6,only=uploadFile")
+    box.set_faults("latency=0.6,only=uploadFile")
     before = box.requests["uploadFile"]
     args = ("upload", photos, *to(box), "--yes", "--concurrency", 1)
     with process(*args, cwd=tmp_path) as running:
@@ -180,7 +180,7 @@ def test_ctrl_c_finishes_the_upload_under_way(box: Sandbox, photos: Path, tmp_pa
     assert running.returncode == 7, err
     assert "2 not sent" in out or "3 not sent" in out
     assert "Traceback" not in err
-    box.break_with(None)
+    box.set_faults(None)
     rest = finished(*args, "--settle", "0", cwd=tmp_path)
     assert rest.code == 0
     photos_of = {pet.id: pet.photo_urls for pet in box.pets()}

@@ -146,7 +146,7 @@ def test_a_closed_console_stops_a_run(box: Sandbox, tmp_path: Path) -> None:
     """
     rows = "".join(f",Pet {number},sold\n" for number in range(60))
     (tmp_path / "pets.csv").write_text(f"id,name,status\n{rows}", "utf-8")
-    box.break_with("latency=0.2,only=addPet")
+    box.set_faults("latency=0.2,only=addPet")
     words = ["apply", "pets.csv", *to(box), "--yes", "--concurrency", "2"]
     command = [sys.executable, "-c", _LACKING, *words]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
@@ -158,7 +158,7 @@ def test_a_closed_console_stops_a_run(box: Sandbox, tmp_path: Path) -> None:
     assert running.returncode == 7, shown
     assert "was stopped" in shown
     assert "Traceback" not in shown
-    box.break_with(None)
+    box.set_faults(None)
     before = len(box.pets())
     done = subprocess.run([*PROGRAM, "resume", *to(box)], cwd=tmp_path, check=False)
     assert done.returncode == 0

@@ -188,12 +188,12 @@ def test_a_run_is_not_replaced(
         (here / "other.csv").write_text("id,name\n2,Mia\n", "utf-8")
         planned(page, here, "".join(("id,name\n", *(f"{n},New {n}\n" for n in range(1, 6)))))
         other = store.plan("other.csv")
-        box.break_with("latency=2")
+        box.set_faults("latency=2")
         review = applied(page)
         page.work.wrap_callback(page._open_review)(other)
         assert page.forms["review"] is review
         assert page.notice.text == "a run is still active"
-        box.break_with(None)
+        box.set_faults(None)
         assert review.work.wait()
         planned(page, here, "id,name\n3,Tom\n")
         assert page.forms["review"] is not review
@@ -315,12 +315,12 @@ def test_an_interrupted_run_comes_first(
     store.sign_in(ps.auth.bearer(box.token()))
     first = shown(app(store))
     planned(first, here, "".join(("id,name\n", *(f"{n},New {n}\n" for n in range(1, 6)))))
-    box.break_with("latency=0.3")
+    box.set_faults("latency=0.3")
     review = applied(first)
     until(lambda: review.meter.done)
     review.stop.click()
     assert review.work.wait()
-    box.break_with(None)
+    box.set_faults(None)
     assert review.report is not None
     run_id = review.report.run_id
     page = shown(app(store))
@@ -389,13 +389,13 @@ def test_a_running_run_keeps_its_store(here: Path, shown: Callable[[AppForm], Ap
         page = shown(app())
         choose_store(page, one.url)
         planned(page, here, "".join(("id,name\n", *(f"{n},New {n}\n" for n in range(1, 6)))))
-        one.break_with("latency=1")
+        one.set_faults("latency=1")
         review = applied(page)
         choose_store(page, two.url)
         assert page.notice.text == "a run is still active"
         assert page.store is not None
         assert (page.store.url, page.forms["review"]) == (one.url, review)
-        one.break_with(None)
+        one.set_faults(None)
         assert review.work.wait()
         assert [pet.name for pet in one.pets()] == [f"New {n}" for n in range(1, 6)]
         assert {pet.name for pet in two.pets()} == {pet.name for pet in SHOP}

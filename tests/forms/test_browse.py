@@ -349,7 +349,7 @@ def test_a_change_on_its_way_is_not_left(box: Sandbox, form: BrowseForm) -> None
     assert review is not None
     review.apply.click()
     assert review.work.wait()
-    box.break_with("latency=1.5,only=updatePetWithForm")
+    box.set_faults("latency=1.5,only=updatePetWithForm")
     review.send.click()
     form.table.press("8")
     assert "still being sent" in form.notice.text
@@ -365,13 +365,13 @@ def test_what_fails_to_load_is_reported(box: Sandbox, tmp_path: Path) -> None:
     """A failed load is reported, and the store can be loaded again."""
     quick = ps.RetryPolicy(attempts=1)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:
-        box.break_with("503=1,only=findPetsByStatus")
+        box.set_faults("503=1,only=findPetsByStatus")
         form = browse(store)
         assert form.widget
         assert form.work.wait()
         assert form.notice.tone == "problem"
         assert form.table.empty == "The store could not be read."
-        box.break_with(None)
+        box.set_faults(None)
         form.again.click()
         assert form.work.wait()
         assert len(names(form)) == 3
@@ -382,7 +382,7 @@ def test_a_status_that_is_missing_is_reported(box: Sandbox, tmp_path: Path) -> N
     """If one query fails, the other pets are shown and the missing status is reported."""
     quick = ps.RetryPolicy(attempts=1)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:
-        box.break_with("503=1,status=sold")
+        box.set_faults("503=1,status=sold")
         form = browse(store)
         assert form.widget
         assert form.work.wait()
@@ -413,7 +413,7 @@ def test_a_saved_form_says_why_it_has_nothing(
     """If the store cannot be read, the form's text and HTML show the error."""
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: False)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=ps.RetryPolicy(attempts=1)) as store:
-        box.break_with("503=1")
+        box.set_faults("503=1")
         form = browse(store)
         assert "503" in form.text()
         assert "503" in form.html()

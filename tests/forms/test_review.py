@@ -99,7 +99,7 @@ def renaming(*numbers: int, to: str = "New") -> Sheet:
 
 def slow(box: Sandbox, latency: float) -> None:
     """Make each request take about this many seconds."""
-    box.break_with(f"latency={latency}" if latency else None)
+    box.set_faults(f"latency={latency}" if latency else None)
 
 
 def send(form: ReviewForm) -> None:
@@ -566,10 +566,10 @@ def stopped_elsewhere(box: Sandbox, folder: Path, sheet: Path) -> str:
     """Stop a run of the sheet with a long Retry-After of the service, and return its id."""
     with ps.connect(box.url, environ={}, state=folder / "state") as other:
         plan = other.plan(sheet, guard=Guard(max_update=Limit(1.0)))
-        box.break_with("429=1,only=addPet+updatePetWithForm,retry_after=600")
+        box.set_faults("429=1,only=addPet+updatePetWithForm,retry_after=600")
         with pytest.raises(InterruptedRunError) as caught:
             other.apply(plan, concurrency=1)
-        box.break_with(None)
+        box.set_faults(None)
     assert isinstance(caught.value.report, Report)
     return caught.value.report.run_id
 
@@ -809,7 +809,7 @@ def test_a_service_that_goes_away_can_be_gone_on_with(
 ) -> None:
     """Changes that fail because of a service fault are reported, and Continue sends them later."""
     form = open_form(store.plan(renaming(1, 2)))
-    box.break_with("drop_before=1,only=updatePetWithForm")
+    box.set_faults("drop_before=1,only=updatePetWithForm")
     form.apply.click()
     assert form.work.wait()
     form.send.click()
@@ -817,7 +817,7 @@ def test_a_service_that_goes_away_can_be_gone_on_with(
     assert report.counts["applied"] < 2
     assert shown(form.resume)
     assert "petsync resume" not in form.problems.value + form.notice.text + form.notice.hint
-    box.break_with(None)
+    box.set_faults(None)
     form.resume.click()
     assert finish(form).counts["applied"] == 2
 

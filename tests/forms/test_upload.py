@@ -348,7 +348,7 @@ def test_a_service_that_does_not_say_where_is_reported(tmp_path: Path) -> None:
 
 def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None:
     """An image that is cancelled before its turn is never sent; the others are sent."""
-    box.break_with("latency=0.4,only=uploadFile")
+    box.set_faults("latency=0.4,only=uploadFile")
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE), c__png=image(colour=GREEN))
     form.go.click()
     until(lambda: states(form)["a.png"] == "sending")
@@ -364,7 +364,7 @@ def test_one_on_its_way_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
     """An image that is cancelled during its upload is aborted and looked up in the pet; the others
     are sent.
     """
-    box.break_with("latency=30,only=uploadFile,first=1")
+    box.set_faults("latency=30,only=uploadFile,first=1")
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
     form.go.click()
     until(lambda: box.requests["uploadFile"] == 1)
@@ -377,7 +377,7 @@ def test_one_on_its_way_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
 
 def test_all_can_be_stopped_and_the_rest_sent_later(box: Sandbox, form: UploadForm) -> None:
     """Stop ends the upload soon; Upload then sends the other files, and none twice."""
-    box.break_with("latency=0.5,only=uploadFile")
+    box.set_faults("latency=0.5,only=uploadFile")
     drop(form, **{f"p{n}__png": image(colour=(n * 20, 0, 0)) for n in range(5)})
     form.go.click()
     until(lambda: "done" in states(form).values())
@@ -385,7 +385,7 @@ def test_all_can_be_stopped_and_the_rest_sent_later(box: Sandbox, form: UploadFo
     assert form.stop.description == "Stopping …"
     assert form.work.wait()
     assert form.notice.text.startswith("Stopped: ")
-    box.break_with(None)
+    box.set_faults(None)
     assert not form.go.disabled
     form.go.click()
     assert form.work.wait()
@@ -399,7 +399,7 @@ def test_what_is_tried_again_is_reported(box: Sandbox, form: UploadForm) -> None
     form.listed.observe(
         lambda change: heard.extend(row["cells"]["message"] for row in change["new"]), "rows"
     )
-    box.break_with("429=1,retry_after=0,first=2,only=uploadFile")
+    box.set_faults("429=1,retry_after=0,first=2,only=uploadFile")
     drop(form, a__png=image())
     form.go.click()
     assert form.work.wait()
@@ -414,14 +414,14 @@ def test_what_failed_is_reported_and_sent_again(box: Sandbox, tmp_path: Path) ->
     with ps.connect(box.url, state=tmp_path, environ={}, retry=QUICK, timeout=3.0) as store:
         form = upload_images(store, 7)
         assert form.widget
-        box.break_with("503=1,only=uploadFile")
+        box.set_faults("503=1,only=uploadFile")
         drop(form, a__png=image())
         form.go.click()
         assert form.work.wait()
         assert states(form) == {"a.png": "failed"}
         assert "503" in find_message(form, "a.png")
         assert "--" not in find_message(form, "a.png")
-        box.break_with(None)
+        box.set_faults(None)
         heard: list[str] = []
         form.listed.observe(
             lambda change: heard.extend(row["cells"]["message"] for row in change["new"]), "rows"

@@ -139,7 +139,7 @@ def broken():
 def test_too_many(broken):
     """429 has a Retry-After, and the request is not carried out."""
     broken.reset()
-    broken.break_with("429=1,retry_after=3")
+    broken.set_faults("429=1,retry_after=3")
     answer = httpx.post(f"{broken.url}/pet", json=REX)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
     assert answer.json()["type"] == "too_many_requests"
@@ -159,7 +159,7 @@ def test_broken_connections(broken, kind, is_done, words):
     two cases.
     """
     broken.reset()
-    broken.break_with(f"{kind}=1")
+    broken.set_faults(f"{kind}=1")
     # If the server has unread data when the connection ends, the client may get a reset.
     ended = httpx.RemoteProtocolError, httpx.ReadError
     with pytest.raises(ended, match=f"{words}|reset by peer"):
@@ -171,7 +171,7 @@ def test_broken_connections(broken, kind, is_done, words):
 def test_a_page_in_the_answers_place(broken, fault, ids):
     """The response is 200 with a web page; `html` carries out the request, `portal` does not."""
     broken.reset()
-    broken.break_with(f"{fault}=1")
+    broken.set_faults(f"{fault}=1")
     answer = httpx.post(f"{broken.url}/pet", json=REX)
     assert (answer.status_code, answer.headers["content-type"][:9]) == (200, "text/html")
     assert answer.text.startswith("<!doctype html>")
@@ -191,10 +191,10 @@ def test_pets_listed_twice(broken, accept):
     """A share of each list is doubled, unchanged or with an old name that getPetById does not
     return. The pets are always the same, in JSON and XML, also in long lists.
     """
-    broken.break_with(None)
+    broken.set_faults(None)
     broken.reset(Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 2501))
     plain = listed(broken, "findByStatus?status=sold", accept)
-    broken.break_with("twice=0.1,stale=0.2,seed=4")
+    broken.set_faults("twice=0.1,stale=0.2,seed=4")
     found = listed(broken, "findByStatus?status=sold", accept)
     assert found == listed(broken, "findByStatus?status=sold", accept)
     assert list(dict(reversed(found)).items()) == list(reversed(plain))
@@ -209,7 +209,7 @@ def test_pets_on_the_move(broken):
     deleted.
     """
     broken.reset(Pet(id=n, name="x", status="sold", photo_urls=("u",)) for n in (1, 2, 3))
-    broken.break_with("moves=1:pending+2:+9:sold")
+    broken.set_faults("moves=1:pending+2:+9:sold")
     httpx.get(f"{broken.url}/pet/1")
     assert len(listed(broken, "findByStatus?status=sold")) == 3
     assert {pet.id: pet.status for pet in broken.pets()} == {1: "pending", 3: "sold"}
@@ -221,7 +221,7 @@ def test_pets_on_the_move(broken):
 def test_only_some_statuses(broken):
     """`status` applies the fault only to queries for one of these statuses."""
     broken.reset([Pet(id=1, name="x", status="sold")])
-    broken.break_with("503=1,status=sold+pending")
+    broken.set_faults("503=1,status=sold+pending")
     paths = [
         "findByStatus?status=available",
         "findByStatus?status=available,sold",
@@ -239,14 +239,14 @@ def test_only_some_statuses(broken):
 def test_torn_long_list(broken):
     """A list that is streamed can be torn too."""
     broken.reset(Pet(id=n, name="x", status="sold") for n in range(3000))
-    broken.break_with("torn=1")
+    broken.set_faults("torn=1")
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.get(f"{broken.url}/pet/findByStatus?status=sold")
 
 
 def test_latency(broken):
     """A request waits at least half of the given latency."""
-    broken.break_with("latency=0.2")
+    broken.set_faults("latency=0.2")
     start = time.monotonic()
     httpx.get(f"{broken.url}/pet/9")
     assert time.monotonic() - start >= 0.1
@@ -255,18 +255,18 @@ def test_latency(broken):
 def test_only_some_operations(broken):
     """`only` limits the fault to some operations, and `first` to the first requests."""
     broken.reset([Pet(id=1, name="x")])
-    broken.break_with("503=1,only=getPetById,first=2")
+    broken.set_faults("503=1,only=getPetById,first=2")
     codes = [httpx.get(f"{broken.url}/pet/{path}").status_code
              for path in ("1", "findByTags?tags=a", "1", "1")]  # fmt: skip
     assert codes == [503, 200, 503, 200]
-    broken.break_with(None)
+    broken.set_faults(None)
     assert httpx.get(f"{broken.url}/pet/1").status_code == 200
 
 
 def test_requests_are_counted(broken):
     """Each request is counted by its operation, also a broken one, and reset clears the counts."""
     broken.reset()
-    broken.break_with("503=1,first=1")
+    broken.set_faults("503=1,first=1")
     for _ in range(2):
         httpx.post(f"{broken.url}/pet", json=REX)
     assert broken.requests == {"addPet": 2}
@@ -279,7 +279,7 @@ def test_a_limit_is_kept_for_all_operations_together(broken):
     and changes nothing.
     """
     broken.reset([Pet(id=1, name="x")])
-    broken.break_with("limit=0.01,burst=3,retry_after=7,503=0")
+    broken.set_faults("limit=0.01,burst=3,retry_after=7,503=0")
     with httpx.Client(base_url=broken.url) as client:
         taken = [client.get("pet/1"), client.get("pet/findByTags?tags=a"), client.delete("pet/1")]
         refused = [client.get("pet/1"), client.post("pet", json=REX)]
@@ -315,7 +315,7 @@ def test_a_request_whose_client_has_gone_away(broken, spec, is_done, caplog):
     """
     caplog.set_level("DEBUG", "petsync.sandbox")
     broken.reset()
-    broken.break_with(spec)
+    broken.set_faults(spec)
     parts = urlsplit(broken.url)
     body = b'{"id":1,"name":"Rex","photoUrls":[]}'
     head = f"POST {parts.path}/pet HTTP/1.1\r\nHost: {parts.netloc}\r\ncontent-length: {len(body)}"
@@ -331,6 +331,6 @@ def test_a_request_whose_client_has_gone_away(broken, spec, is_done, caplog):
 def test_a_late_request_whose_client_waits_is_answered(broken):
     """A late request whose client still waits is answered normally."""
     broken.reset()
-    broken.break_with("latency=0.05,late=1")
+    broken.set_faults("latency=0.05,late=1")
     assert httpx.post(f"{broken.url}/pet", json=REX).status_code == 200
     assert [pet.id for pet in broken.pets()] == [1]

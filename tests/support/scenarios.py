@@ -152,7 +152,7 @@ class FirstRounds:
 
     def begin(self, scenario: Scenario, pets: Sequence[ps.Pet]) -> None:
         """Put the pets into the store, and a reconciled sheet of them into the job's folder."""
-        scenario.box.break_with(None)
+        scenario.box.set_faults(None)
         scenario.box.reset(pets)
         copy = self._folder / scenario.sheet.suffix
         if copy.exists():

@@ -104,11 +104,11 @@ def test_from_workbook_to_undo(
     review.get_by_role("checkbox", name=re.compile("^Update 60 pets anyway")).check()
     assert serious(view) == []
     _press(review, "^Apply")
-    box.break_with("latency=0.4")
+    box.set_faults("latency=0.4")
     _confirm(review, "^Send 60 changes")
     expect(review.get_by_role("progressbar")).to_have_attribute("value", re.compile("[1-9]"))
     reacted, ended = view.page.evaluate(_STOP)
-    box.break_with(None)
+    box.set_faults(None)
     sold = _sold(box)
     assert reacted <= ended < 60_000
     assert 0 < sold < 59

@@ -48,13 +48,13 @@ def test_three_pictures_less_one(
     form.get_by_label("Additional metadata").fill("taken in the garden")
     assert serious(view) == []
 
-    box.break_with("latency=0.7")
+    box.set_faults("latency=0.7")
     form.get_by_role("button", name=re.compile("^Upload")).click()
     form.get_by_role("button", name=re.compile("blue.png")).click()
     expect(form.get_by_role("row", name=re.compile("blue.png"))).to_contain_text("cancelled")
     expect(form.get_by_role("row", name=re.compile("red.png"))).to_contain_text("done")
     expect(form.get_by_role("row", name=re.compile("green.png"))).to_contain_text("done")
-    box.break_with(None)
+    box.set_faults(None)
     added = _photos(box)[len(before) :]
     assert len(added) == 2
     for address in added:

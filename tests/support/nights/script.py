@@ -119,9 +119,9 @@ class Nights:
         self._day()
         faults = f"{self.rng.choice(_FAULTS)},seed={self.rng.randrange(1000)}"
         self._note(faults)
-        self.world.box.break_with(faults)
+        self.world.box.set_faults(faults)
         self._slept({*_WELL, 1, 7})
-        self.world.box.break_with(None)
+        self.world.box.set_faults(None)
 
     def _outage(self) -> None:
         """The service is not available: nothing changes, and people are notified."""
@@ -143,7 +143,7 @@ class Nights:
         """One of two processes works, and the other ends with exit code 6."""
         self._day()
         before, since = self.world.look(), self.world.writes()
-        self.world.box.break_with("latency=0.1")
+        self.world.box.set_faults("latency=0.1")
         asked = self.world.box.requests.total()
         first = self.world.reconcile("--job", "catalogue")
         assert first.until(lambda: self.world.box.requests.total() > asked), first.output()
@@ -151,7 +151,7 @@ class Nights:
         code = second.wait(_PATIENCE)
         assert code == 6, second.output()
         assert first.wait(_PATIENCE) in _WELL, first.output()
-        self.world.box.break_with(None)
+        self.world.box.set_faults(None)
         self.notices.overheard(self.world.post.taken())
         result = self._news()
         assert sorted(each.status == "locked" for each in result) == [False, True], result
@@ -249,7 +249,7 @@ class Nights:
         """Pets and cells are edited while the process works; no edit is lost."""
         self._day()
         before, since = self.world.look(), self.world.writes()
-        self.world.box.break_with("latency=0.05")
+        self.world.box.set_faults("latency=0.05")
         asked = self.world.box.requests.total() + self.rng.randrange(8)
         running = self.world.reconcile("--job", "catalogue")
         running.until(lambda: self.world.box.requests.total() > asked)
@@ -257,7 +257,7 @@ class Nights:
         self.editor.edit_sheet("catalogue")
         middle = self.world.look()
         assert running.wait(_PATIENCE) in {*_WELL, 1}, running.output()
-        self.world.box.break_with(None)
+        self.world.box.set_faults(None)
         self.notices.overheard(self.world.post.taken())
         kept = {path.read_bytes() for path in self.world.folder.glob("*.backup-*")}
         now = self.world.look()
@@ -273,14 +273,14 @@ class Nights:
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             before, since = self.world.look(), self.world.writes()
             if self.rng.random() < 0.5:
-                self.world.box.break_with(f"latency=0.03,seed={self.rng.randrange(99)}")
+                self.world.box.set_faults(f"latency=0.03,seed={self.rng.randrange(99)}")
             moment = Moment.drawn(self.world, self.rng)
             running = self.world.reconcile()
             self._note(f"to be killed: {moment.name}")
             moment.come(running)
             code = running.kill()
             self._note(f"killed: {code}")
-            self.world.box.break_with(None)
+            self.world.box.set_faults(None)
             waited(lambda: is_still(self.world))
             self.notices.overheard(self.world.post.taken())
             self._audit(before, since, self._news())
