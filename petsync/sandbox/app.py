@@ -43,8 +43,8 @@ from petsync.sandbox.storage import Storage
 from petsync.sandbox.tokens import (
     READ,
     WRITE,
+    AccessGuard,
     Credentials,
-    Guard,
     Requirement,
     TokenBook,
     refuse_foreign_pages,
@@ -212,14 +212,14 @@ class _Operation:
             case "drop_before":
                 await faults.drop(scope, receive)
             case "drop_after":
-                await faults.do_and_drop(partial(self._answer, hit), scope, receive)
+                await faults.handle_and_drop(partial(self._answer, hit), scope, receive)
             case "torn":
-                await faults.tear(partial(self._answer, hit), scope, receive, send)
+                await faults.handle_and_truncate(partial(self._answer, hit), scope, receive, send)
             case "html":
                 answered = partial(self._answer, hit)
-                await faults.do_and_show_a_page(answered, scope, receive, send)
+                await faults.handle_and_show_page(answered, scope, receive, send)
             case "portal":
-                await faults.show_a_page(scope, receive, send)
+                await faults.show_page(scope, receive, send)
             case _:
                 await self._answer(hit, scope, receive, send)
 
@@ -462,7 +462,7 @@ class Running:
             origin=_UNREACHABLE if self._socket is None else origin(options.host, self._socket),
             credentials=options.credentials,
             tokens=tokens,
-            guard=Guard(tokens, options.credentials.api_key) if options.auth else None,
+            guard=AccessGuard(tokens, options.credentials.api_key) if options.auth else None,
             faults=Injector(self._faults),
         )
 

@@ -28,20 +28,20 @@ __all__ = [
     "NONE",
     "OPERATIONS",
     "TRANSPORT",
-    "Drift",
     "Faults",
     "Hit",
     "Injector",
     "Move",
+    "ResponseDrift",
     "Throttle",
-    "do_and_drop",
-    "do_and_show_a_page",
     "drift_of",
     "drop",
+    "handle_and_drop",
+    "handle_and_show_page",
+    "handle_and_truncate",
     "parse",
     "read_at_once",
-    "show_a_page",
-    "tear",
+    "show_page",
     "wait_for_disconnect",
 ]
 
@@ -75,29 +75,29 @@ async def drop(scope: Scope, receive: Receive) -> None:
     await wait_for_disconnect(receive)
 
 
-async def _swallow(_: Message) -> None:
+async def _discard(_: Message) -> None:
     """Send nothing."""
 
 
-async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
+async def handle_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
     """Carry out the request, then end the connection without a response."""
-    await app(scope, receive, _swallow)
+    await app(scope, receive, _discard)
     await drop(scope, receive)
 
 
-async def do_and_show_a_page(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+async def handle_and_show_page(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Carry out the request, then respond as a gateway might: with 200 and a web page."""
-    await app(scope, receive, _swallow)
+    await app(scope, receive, _discard)
     await _PAGE(scope, receive, send)
 
 
-async def show_a_page(scope: Scope, receive: Receive, send: Send) -> None:
+async def show_page(scope: Scope, receive: Receive, send: Send) -> None:
     """Respond instead of the service, as a sign-in portal does: with 200 and a web page."""
     await read_at_once(receive)
     await _PAGE(scope, receive, send)
 
 
-async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+async def handle_and_truncate(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Carry out the request, send the headers and half of the body's first piece, and end the
     connection. If that piece is empty, send nothing.
     """
@@ -138,7 +138,7 @@ Move = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class ResponseDrift:
     """The changes of one response. `twice` is the share of its pets that are repeated unchanged,
     and `stale` the share of its pets that are repeated with a wrong name; `moves` are carried out
     after the response's snapshot is taken. The same `seed` always affects the same pets.
@@ -174,13 +174,13 @@ class Drift:
             yield json.encode_pet(_as_it_was(json.decode_pet(body)))
 
 
-NONE = Drift()
+NONE = ResponseDrift()
 """No changes of the response."""
 
 
-def drift_of(request: Request) -> Drift:
+def drift_of(request: Request) -> ResponseDrift:
     """Return the changes of the response to this request."""
-    drift: Drift = request.scope.get("state", {}).get(KEY, NONE)
+    drift: ResponseDrift = request.scope.get("state", {}).get(KEY, NONE)
     return drift
 
 
@@ -309,7 +309,7 @@ class Faults:
         """
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=16).digest()
         wait, draw = (int.from_bytes(half) / 2**64 for half in (digest[:8], digest[8:]))
-        drift = Drift(twice=self.twice, stale=self.stale, seed=self.seed)
+        drift = ResponseDrift(twice=self.twice, stale=self.stale, seed=self.seed)
         return Hit(self.latency * (0.5 + wait), self._kind(draw), drift)
 
     def _kind(self, draw: float) -> str | None:
@@ -334,7 +334,7 @@ class Hit:
 
     wait: float = 0.0
     kind: str | None = None
-    drift: Drift = NONE
+    drift: ResponseDrift = NONE
 
 
 class Injector:

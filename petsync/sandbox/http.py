@@ -52,10 +52,10 @@ __all__ = [
     "limit_body",
     "media_type",
     "not_in_xml",
-    "one_pet",
     "parse_accept",
     "pet",
     "pet_id",
+    "pet_response",
     "pet_xml",
     "problem",
     "sent_media_type",
@@ -545,7 +545,7 @@ def accepted_media_types(request: Request, behaviour: Behaviour) -> tuple[str, .
     raise RefusedError(406, f"Accept allows neither {JSON} nor {XML}")
 
 
-def one_pet(body: bytes, media: Sequence[str], behaviour: Behaviour) -> Response:
+def pet_response(body: bytes, media: Sequence[str], behaviour: Behaviour) -> Response:
     """Return a response with the pet, given its JSON. Raises RefusedError (406) if only XML is
     accepted and it cannot represent the pet.
     """

@@ -24,10 +24,10 @@ from petsync.sandbox.tokens import (
     AuthorizationRequest,
     Grant,
     IssuedTokens,
+    authenticate,
     equal_secrets,
     is_challenge,
     is_registered,
-    who,
 )
 
 __all__ = [
@@ -170,7 +170,7 @@ class OAuth:
 
     async def _client(self, request: Request) -> tuple[Mapping[str, str], str, bool]:
         form = await self._form(request)
-        found = who(request.headers.get("authorization"), form, self._service.credentials)
+        found = authenticate(request.headers.get("authorization"), form, self._service.credentials)
         if found is None:
             raise _ProtocolError(
                 "invalid_client", "the client is unknown or its secret is wrong", 401
@@ -202,7 +202,7 @@ class OAuth:
             await self._end_replayed(text)
             raise _ProtocolError("invalid_grant", "the code is unknown, used or expired")
         redirect_uri, verifier = form.get("redirect_uri", ""), form.get("code_verifier", "")
-        if not code.opens_for(client_id, redirect_uri, verifier):
+        if not code.is_valid_for(client_id, redirect_uri, verifier):
             raise _ProtocolError(
                 "invalid_grant", "client_id, redirect_uri or code_verifier does not match the code"
             )

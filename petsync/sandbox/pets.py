@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from petsync.protocol import json, xml
 from petsync.sandbox import http, storage
-from petsync.sandbox.faults import Drift, drift_of, wait_for_disconnect
+from petsync.sandbox.faults import ResponseDrift, drift_of, wait_for_disconnect
 from petsync.sandbox.http import (
     FORM,
     JSON,
@@ -68,7 +68,7 @@ async def pets(
     selection: Selection,
     media: Sequence[str],
     shape: xml.Shape,
-    drift: Drift,
+    drift: ResponseDrift,
 ) -> ASGIApp:
     """Return the selected pets, in the first of `media` that can represent them all, with the
     copies that `drift` adds.
@@ -147,7 +147,7 @@ def _xml(found: Batches, shape: xml.Shape) -> Iterator[bytes]:
 async def add_pet(service: Service, request: Request) -> ASGIApp:
     """Return the response of addPet: the stored pet, with its assigned id."""
     media, sent = await _receive_pet(service, request)
-    return http.one_pet(await _add_pet(service, sent), media, service.behaviour)
+    return http.pet_response(await _add_pet(service, sent), media, service.behaviour)
 
 
 async def update_pet(service: Service, request: Request) -> ASGIApp:
@@ -162,7 +162,7 @@ async def update_pet(service: Service, request: Request) -> ASGIApp:
         body = await _add_pet(service, sent)
     else:
         body = await service.storage.write(partial(_update, sent=sent, behaviour=behaviour))
-    return http.one_pet(body, media, behaviour)
+    return http.pet_response(body, media, behaviour)
 
 
 async def delete_pet(service: Service, request: Request) -> ASGIApp:
@@ -181,7 +181,7 @@ async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
     body = storage.find(service.storage.reader, number)
     if body is None:
         raise not_found(number, Original("Pet not found", code=1, kind="error"))
-    return http.one_pet(body, media, service.behaviour)
+    return http.pet_response(body, media, service.behaviour)
 
 
 async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
@@ -289,7 +289,7 @@ def _update(connection: sqlite3.Connection, sent: Bound, behaviour: Behaviour) -
 
 def _save(connection: sqlite3.Connection, sent: Bound, behaviour: Behaviour) -> bytes:
     body = storage.save(connection, sent.pet, sent.nulls)
-    storage.keep_within(connection, behaviour.capacity)
+    storage.enforce_capacity(connection, behaviour.capacity)
     return body
 
 

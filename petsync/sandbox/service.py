@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from petsync.sandbox.faults import Injector
 from petsync.sandbox.http import Behaviour
 from petsync.sandbox.storage import Storage
-from petsync.sandbox.tokens import Codes, Credentials, Guard, TokenBook
+from petsync.sandbox.tokens import AccessGuard, Codes, Credentials, TokenBook
 
 __all__ = ["BASE", "Service"]
 
@@ -28,7 +28,7 @@ class Service:
     origin: str
     credentials: Credentials
     tokens: TokenBook
-    guard: Guard | None
+    guard: AccessGuard | None
     faults: Injector
     codes: Codes = field(default_factory=Codes)
     requests: Counter[str] = field(default_factory=Counter)

@@ -32,12 +32,12 @@ __all__ = [
     "batches",
     "by_status",
     "by_tags",
+    "enforce_capacity",
     "fill_storage",
     "find",
     "find_unwritable",
     "insert_pets",
     "is_xml",
-    "keep_within",
     "next_id",
     "put_pet",
     "read_all",
@@ -159,7 +159,7 @@ def put_pet(connection: sqlite3.Connection, pet: Pet, *, reuse: bool) -> Pet:
     return pet
 
 
-def keep_within(connection: sqlite3.Connection, capacity: int | None) -> None:
+def enforce_capacity(connection: sqlite3.Connection, capacity: int | None) -> None:
     """Remove the pet that was added first, if the store has more pets than its capacity."""
     if capacity is None:
         return

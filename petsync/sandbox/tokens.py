@@ -25,21 +25,21 @@ __all__ = [
     "READ",
     "SCOPES",
     "WRITE",
+    "AccessGuard",
     "AuthorizationRequest",
     "Code",
     "Codes",
     "Credentials",
     "Grant",
-    "Guard",
     "IssuedTokens",
     "OneTimeValues",
     "Requirement",
     "TokenBook",
+    "authenticate",
     "equal_secrets",
     "is_challenge",
     "is_registered",
     "refuse_foreign_pages",
-    "who",
 ]
 
 
@@ -240,7 +240,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class AccessGuard:
     """Admits or refuses a request."""
 
     tokens: TokenBook
@@ -318,7 +318,7 @@ class Credentials:
     redirect_uris: tuple[str, ...] = ()
 
 
-def who(
+def authenticate(
     authorization: str | None, form: Mapping[str, str], known: Credentials
 ) -> tuple[str, bool] | None:
     """Return the requesting client, and whether it authenticated; None for an unknown client or a
@@ -427,7 +427,7 @@ class Code:
     request: AuthorizationRequest
     family: str
 
-    def opens_for(self, client_id: str, redirect_uri: str, verifier: str) -> bool:
+    def is_valid_for(self, client_id: str, redirect_uri: str, verifier: str) -> bool:
         """Return true if this client requested the code with this redirect URI, and the verifier
         matches the code challenge.
         """

@@ -14,7 +14,7 @@ from petsync.models import Pet, Tag
 from petsync.protocol import xml
 from petsync.sandbox import storage as records
 from petsync.sandbox.app import application
-from petsync.sandbox.faults import KEY, Drift, Injector
+from petsync.sandbox.faults import KEY, Injector, ResponseDrift
 from petsync.sandbox.http import LIVE
 from petsync.sandbox.pets import find_pets_by_status
 from petsync.sandbox.service import Service
@@ -94,7 +94,7 @@ def test_a_failed_move_ends_the_snapshot_of_its_list(tmp_path, monkeypatch):
         "method": "GET",
         "query_string": b"status=sold",
         "headers": [],
-        "state": {KEY: Drift(moves=((1, "pending"),))},
+        "state": {KEY: ResponseDrift(moves=((1, "pending"),))},
     }
     with closing(Storage(tmp_path / "store.db")) as storage:
         pets = [Pet(id=n, name="x", status="sold") for n in range(1000)]
