@@ -259,8 +259,8 @@ def test_an_add_that_would_replace_a_pet_is_refused(
     highest = Pet(id=MAX_ID, name="Highest", status="elsewhere")
 
     class Hiding(RacingTarget):
-        async def all(self, statuses: Any = ()) -> list[Pet]:
-            return [pet for pet in await super().all() if is_listed or pet.id != MAX_ID]
+        async def list_pets(self, statuses: Any = ()) -> list[Pet]:
+            return [pet for pet in await super().list_pets() if is_listed or pet.id != MAX_ID]
 
     target = Hiding([OLD, highest], admits=admits)
     report = carry_out(new_pets(2), target, tmp_path)

@@ -141,7 +141,7 @@ def test_the_smallest_call_is_used(tmp_path: Path) -> None:
     rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
     target = MemoryTarget(PETS)
     carry_out(plan_of(PETS, rows), target, tmp_path, concurrency=1)
-    assert target.calls == ["get", "rename", "get", "replace"]
+    assert target.calls == ["get", "update_with_form", "get", "replace"]
 
 
 def test_adds_come_first_and_deletes_last(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_adds_come_first_and_deletes_last(tmp_path: Path) -> None:
     )
     target = MemoryTarget(PETS)
     report = carry_out(plan_of(PETS, sheet), target, tmp_path)
-    changing = [call for call in target.calls if call not in ("get", "all")]
-    assert changing == ["add", "rename", "delete"]
+    changing = [call for call in target.calls if call not in ("get", "list_pets")]
+    assert changing == ["add", "update_with_form", "delete"]
     assert [r.assigned_id for r in report.results] == [3, None, None]
 
 
@@ -257,13 +257,13 @@ def test_an_add_without_answer_is_settled_by_comparing(tmp_path: Path, committed
 
 
 @pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize("operation", ["rename", "replace", "delete"])
+@pytest.mark.parametrize("operation", ["update_with_form", "replace", "delete"])
 def test_a_change_without_answer_is_settled_by_reading(
     tmp_path: Path, committed: bool, operation: str
 ) -> None:
     """A change without an answer is settled by reading the pet."""
     row = {
-        "rename": {"id": 1, "name": "Max"},
+        "update_with_form": {"id": 1, "name": "Max"},
         "replace": {"id": 1, "tags": []},
         "delete": {"id": 1, "action": "delete"},
     }[operation]
@@ -278,10 +278,10 @@ def test_what_cannot_be_settled_is_unknown(tmp_path: Path) -> None:
     """If the pet cannot be read either, the outcome is unknown."""
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
-    target.failures["rename"] = [lost()]
+    target.failures["update_with_form"] = [lost()]
 
     async def get(pet_id: int) -> Pet | None:
-        if "rename" in target.calls:
+        if "update_with_form" in target.calls:
             raise lost()
         return await MemoryTarget.get(target, pet_id)
 
@@ -289,7 +289,7 @@ def test_what_cannot_be_settled_is_unknown(tmp_path: Path) -> None:
     report = carry_out(plan, target, tmp_path)
     assert outcomes(report) == ["unknown"]
     assert report.exit_code == 3
-    assert "all" not in target.calls
+    assert "list_pets" not in target.calls
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
@@ -299,10 +299,10 @@ def test_an_unknown_outcome_says_what_became_of_the_pet(tmp_path: Path, is_gone:
     """
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
-    target.failures["rename"] = [lost()]
+    target.failures["update_with_form"] = [lost()]
 
     async def get(pet_id: int) -> Pet | None:
-        if "rename" in target.calls:
+        if "update_with_form" in target.calls:
             return None if is_gone else msgspec.structs.replace(REX, name="Fido")
         return await MemoryTarget.get(target, pet_id)
 
@@ -337,7 +337,7 @@ def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, out
     ("request_name", "row"),
     [
         ("add", {"name": "a", "status": "sold"}),
-        ("rename", {"id": 1, "name": "Max"}),
+        ("update_with_form", {"id": 1, "name": "Max"}),
         ("replace", {"id": 1, "category": "Birds"}),
         ("delete", {"id": 1, "action": "delete"}),
     ],
@@ -362,12 +362,12 @@ def test_a_refusal_has_the_services_message_unless_it_is_about_the_pets_id(
 def test_deletes_are_held_back_when_something_failed(tmp_path: Path) -> None:
     """After a failure, the deletes are held back, unless that number of failures is allowed."""
     target = MemoryTarget(PETS)
-    target.failures["rename"] = [InvalidInputError("refused")]
+    target.failures["update_with_form"] = [InvalidInputError("refused")]
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
     report = carry_out(plan_of(PETS, sheet), target, tmp_path)
     assert outcomes(report) == ["failed", "not sent"]
     assert "held back" in report.results[1].message
-    target.failures["rename"] = [InvalidInputError("refused")]
+    target.failures["update_with_form"] = [InvalidInputError("refused")]
     lenient = plan_of(PETS, sheet, match_on=("name",))
     report = carry_out(lenient, target, tmp_path / "other", failures_before_deletes=1)
     assert outcomes(report) == ["failed", "applied"]
@@ -376,7 +376,7 @@ def test_deletes_are_held_back_when_something_failed(tmp_path: Path) -> None:
 def test_a_refused_token_stops_the_run(tmp_path: Path) -> None:
     """A refused token stops the run, and the report names the reason."""
     target = MemoryTarget(PETS)
-    target.failures["rename"] = [AuthError("token expired", status=401)]
+    target.failures["update_with_form"] = [AuthError("token expired", status=401)]
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
     report = carry_out(plan_of(PETS, sheet), target, tmp_path, concurrency=1)
     assert outcomes(report) == ["failed", "not sent"]
@@ -452,8 +452,8 @@ def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
     class Blocking(MemoryTarget):
         """A target after whose rename another connection keeps the journal locked."""
 
-        async def rename(self, pet_id: int, **more: Any) -> None:
-            await super().rename(pet_id, **more)
+        async def update_with_form(self, pet_id: int, **more: Any) -> None:
+            await super().update_with_form(pet_id, **more)
             blocker.execute("BEGIN IMMEDIATE")
             sent.set()
 
@@ -572,7 +572,7 @@ def test_every_intent_is_on_disk_before_its_request(tmp_path: Path) -> None:
     rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
     carry_out(plan_of(PETS, rows), Watching(PETS), tmp_path)
     entries = list(Journal.open(tmp_path, create=False).entries("run"))
-    assert sent == ["rename", "replace"]
+    assert sent == ["update_with_form", "replace"]
     assert [(entry.outcome, entry.before) for entry in entries] == [
         ("applied", REX),
         ("applied", TOM),
@@ -734,7 +734,11 @@ def test_a_resumed_run_does_the_rest_and_nothing_twice(tmp_path: Path, done: int
     report = resumed(plan, target, tmp_path)
     assert outcomes(report) == ["applied"] * 3
     assert [r.assigned_id for r in report.results] == [3, None, None]
-    assert sorted(c for c in target.calls if c not in ("get", "all")) == ["add", "delete", "rename"]
+    assert sorted(c for c in target.calls if c not in ("get", "list_pets")) == [
+        "add",
+        "delete",
+        "update_with_form",
+    ]
     assert set(target.pets) == {1, 3}
 
 
@@ -793,7 +797,7 @@ def test_what_was_on_its_way_when_a_run_was_cut_is_found_out(
 def test_failures_are_tried_again_by_a_resume_and_deletes_follow(tmp_path: Path) -> None:
     """A resume tries failed changes again, and then sends the deletes that were held back."""
     target = MemoryTarget(PETS)
-    target.failures["rename"] = [InvalidInputError("refused")]
+    target.failures["update_with_form"] = [InvalidInputError("refused")]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"}))
     assert outcomes(carry_out(plan, target, tmp_path)) == ["failed", "not sent"]
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied", "applied"]
@@ -804,7 +808,7 @@ def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
     """More failures than `max_failures` stop the run, which can be resumed."""
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 11)]
     target = MemoryTarget(store)
-    target.failures["rename"] = [InvalidInputError("refused")] * 10
+    target.failures["update_with_form"] = [InvalidInputError("refused")] * 10
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
     report = carry_out(plan, target, tmp_path, concurrency=1, max_failures=2)
     assert outcomes(report) == ["failed"] * 3 + ["not sent"] * 7
@@ -832,10 +836,13 @@ def test_failures_of_earlier_sessions_do_not_stop_a_resume(tmp_path: Path) -> No
 def test_what_failed_before_is_reported_where_a_resume_does_not_come_to_it(tmp_path: Path) -> None:
     """A change that failed before stays failed in the report of a resume that stops before it."""
     target = MemoryTarget(PETS)
-    target.failures["rename"] = [InvalidInputError("no such name"), InvalidInputError("nor this")]
+    target.failures["update_with_form"] = [
+        InvalidInputError("no such name"),
+        InvalidInputError("nor this"),
+    ]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
     assert outcomes(carry_out(plan, target, tmp_path, concurrency=1)) == ["failed", "failed"]
-    target.failures["rename"] = [AuthError("token expired", status=401)]
+    target.failures["update_with_form"] = [AuthError("token expired", status=401)]
     report = resumed(plan, target, tmp_path, concurrency=1)
     assert [result.message for result in report.results] == ["token expired", "nor this"]
     assert outcomes(report) == ["failed", "failed"]
@@ -877,7 +884,7 @@ def test_a_read_back_that_fails_is_tried_again(
         left = again
 
         async def get(self, pet_id: int) -> Pet | None:
-            if self.left and {"add", "rename", "replace"} & {*self.calls}:
+            if self.left and {"add", "update_with_form", "replace"} & {*self.calls}:
                 self.left -= 1
                 raise lost()
             return await super().get(pet_id)
@@ -896,7 +903,7 @@ def test_a_read_back_that_fails_is_tried_again(
     report = resumed(plan, target, tmp_path)
     assert outcomes(report) == ["applied", "applied"]
     assert report.exit_code == 0
-    assert sum(target.calls.count(each) for each in ("add", "rename", "replace")) == 1
+    assert sum(target.calls.count(each) for each in ("add", "update_with_form", "replace")) == 1
 
 
 def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) -> None:
@@ -905,8 +912,8 @@ def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) 
     """
 
     class Loud(MemoryTarget):
-        async def rename(self, pet_id: int, *, name: str | None, **more: Any) -> None:
-            await super().rename(pet_id, name=(name or "").upper(), **more)
+        async def update_with_form(self, pet_id: int, *, name: str | None, **more: Any) -> None:
+            await super().update_with_form(pet_id, name=(name or "").upper(), **more)
 
     target = Loud(PETS)
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"}))
@@ -917,7 +924,7 @@ def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) 
         ("conflict", "not-as-sent"),
         ("applied", ""),
     ]
-    assert target.calls.count("rename") == 1
+    assert target.calls.count("update_with_form") == 1
 
 
 def test_a_resume_adds_nothing_that_a_later_run_has_added(tmp_path: Path) -> None:
@@ -995,7 +1002,7 @@ def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
     failed or unknown.
     """
     target = MemoryTarget(PETS)
-    target.failures["rename"] = [UnavailableError("failing since 09:00")]
+    target.failures["update_with_form"] = [UnavailableError("failing since 09:00")]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
     report = carry_out(plan, target, tmp_path, concurrency=1)
     assert [r.cause for r in report.results] == ["not-begun", "not-begun"]
@@ -1013,4 +1020,4 @@ def test_bulk_reads_all_pets_once(tmp_path: Path) -> None:
     target.pets[2] = msgspec.structs.replace(TOM, name="Thomas")
     report = carry_out(plan, target, tmp_path, recheck="bulk")
     assert outcomes(report) == ["applied", "conflict"]
-    assert target.calls == ["all", "rename"]
+    assert target.calls == ["list_pets", "update_with_form"]

@@ -152,7 +152,7 @@ def test_all_asks_for_more_statuses_if_named() -> None:
             session = Session(box.url)
             target = ServiceTarget(AsyncApi(session))
             asked: list[list[str]] = [[], ["lent"], ["sold", "lent", "lost"]]
-            found = [[p.id for p in await target.all(statuses)] for statuses in asked]
+            found = [[p.id for p in await target.list_pets(statuses)] for statuses in asked]
             await session.close()
             return found
 

@@ -20,7 +20,7 @@ from shop import MemoryTarget, base_of, decided_of, plan_of, sheet_of, snapshot_
 from times import times
 
 import petsync as ps
-from petsync.apply.engine import Precheck, UnsentError, match_unknown_adds, mismatch
+from petsync.apply.engine import Precheck, UnsentError, describe_mismatch, match_unknown_adds
 from petsync.apply.undo import build_undo_plan
 from petsync.models import Category, Pet, Tag
 from petsync.plan.base import compare_rows, find_changed_units, with_newer_cells
@@ -117,7 +117,7 @@ def _of_matching(sent: Pet, found: Pet) -> set[Column]:
 
 
 def _of_verify(sent: Pet, found: Pet) -> set[Column]:
-    message = mismatch(found, sent)
+    message = describe_mismatch(found, sent)
     return set() if message is None else set(message.removeprefix("differs in ").split(", "))  # type: ignore[arg-type]
 
 

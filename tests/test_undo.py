@@ -124,7 +124,7 @@ def test_after_any_failure_the_rest_goes_back(data: st.DataObject, pets: list[Pe
     """After a run with lost requests, undo restores every pet that is not a conflict."""
     it = world(pets)
     before = it.pets
-    for operation in ("add", "replace", "rename", "delete", "get"):
+    for operation in ("add", "replace", "update_with_form", "delete", "get"):
         it.target.failures[operation] = [lost() for _ in range(data.draw(st.integers(0, 2)))]
     it.target.commits = data.draw(st.booleans())
     it.apply(data.draw(plans(pets)))

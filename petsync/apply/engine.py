@@ -97,8 +97,10 @@ __all__ = [
     "Target",
     "UnsentError",
     "build_earlier_results",
+    "build_result",
     "cause_of",
     "check_sentinels",
+    "describe_mismatch",
     "find_unexpected_pets",
     "find_unfinished",
     "give_up",
@@ -107,9 +109,7 @@ __all__ = [
     "mark_absent",
     "mark_confirmed",
     "match_unknown_adds",
-    "mismatch",
     "refuse_drifted",
-    "result_from",
     "run",
     "settle_superseded",
     "statuses_of",
@@ -556,7 +556,7 @@ class Target(Protocol):
     async def replace(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
         """Replace the pet with the same id."""
 
-    async def rename(
+    async def update_with_form(
         self,
         pet_id: int,
         *,
@@ -583,7 +583,7 @@ class Target(Protocol):
         attempt. `on_sent` gets the number of bytes of `content` that the attempt has sent so far.
         """
 
-    async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
+    async def list_pets(self, statuses: Collection[str] = ()) -> list[Pet]:
         """Return all pets with one of the profile's statuses or of `statuses`."""
 
 
@@ -614,7 +614,7 @@ class Precheck:
     async def read_all(self) -> None:
         """Read all pets, if `recheck` is "bulk"."""
         if self.recheck == "bulk":
-            self.pets = {pet.id: pet for pet in await self.target.all()}
+            self.pets = {pet.id: pet for pet in await self.target.list_pets()}
 
     async def prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
         """Read the pet, and return the pet to send (None for a delete) and the current pet (None
@@ -630,17 +630,17 @@ class Precheck:
         _check_deletable(change, now)
         return None, now
 
-    def mismatch(self, change: Change, now: Pet | None, wanted: Pet | None) -> str | None:
+    def describe_mismatch(self, change: Change, now: Pet | None, wanted: Pet | None) -> str | None:
         """Return how the current pet differs from the one that the change should find or leave, in
         words; None if it does not.
         """
         # A delete also loses the values that the run does not change.
-        return mismatch(now, wanted, () if isinstance(change, Delete) else self.unsent)
+        return describe_mismatch(now, wanted, () if isinstance(change, Delete) else self.unsent)
 
     def _check_addable(self, change: Add, current: Pet | None) -> Pet:
         if current is None:
             return change.after
-        if mismatch(current, change.after, self.unsent):
+        if describe_mismatch(current, change.after, self.unsent):
             why = "the store has another pet with this id now"
             raise UnsentError("conflict", "came-meanwhile", why)
         raise UnsentError("unchanged", "already-so", "the pet already exists with these values")
@@ -656,7 +656,9 @@ class Precheck:
 _GONE = "the pet no longer exists"
 
 
-def mismatch(now: Pet | None, wanted: Pet | None, unsent: Container[Column] = ()) -> str | None:
+def describe_mismatch(
+    now: Pet | None, wanted: Pet | None, unsent: Container[Column] = ()
+) -> str | None:
     """Return how the current pet differs from the wanted one, in words; None if it does not. The
     columns in `unsent` are not compared.
     """
@@ -806,18 +808,18 @@ def build_earlier_results(
         change = plan.changes[entry.number]
         if is_unassigned(change) and entry.assigned_id in shared_ids and entry.cause != "overwrote":
             shared[entry.number] = entry.assigned_id or 0
-            result = result_from(entry, change)
+            result = build_result(entry, change)
             retryable[entry.number] = msgspec.structs.replace(
                 result, outcome="unknown", cause="same-id"
             )
             continue
         if _is_final(entry):
-            results[entry.number] = result_from(entry, change)
+            results[entry.number] = build_result(entry, change)
             continue
         if entry.cause == "not-begun":
             continue
         if entry.outcome != "not sent":
-            retryable[entry.number] = result_from(entry, change)
+            retryable[entry.number] = build_result(entry, change)
         if entry.intended:
             started.add(entry.number)
             pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
@@ -1054,7 +1056,7 @@ def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
     return frozenset(i for i, count in counts.items() if count > 1 or i in disputed)
 
 
-def result_from(entry: Entry, change: Change) -> Result:
+def build_result(entry: Entry, change: Change) -> Result:
     """Return the result of a change from its journal entry; without an outcome, it is unknown."""
     if entry.outcome is None:
         return result_of(entry.number, change, "unknown", "cut-off", CUT_OFF)
@@ -1166,7 +1168,7 @@ class Sender:
         wanted = change.after
         if wanted is not None and isinstance(change, Update) and now is not None:
             wanted = with_fields(now, wanted, change.fields)
-        difference = self.precheck.mismatch(change, now, wanted)
+        difference = self.precheck.describe_mismatch(change, now, wanted)
         if difference is None:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED, assigned)
         wrong = f"sent, but when read back, the pet {difference}; plan again to check"
@@ -1221,7 +1223,9 @@ class Sender:
             return await self.target.add(wanted, before_retry=before_retry)
         if _fits_form(change, wanted) and wanted.id is not None:
             name, status = wanted.name, wanted.status
-            await self.target.rename(wanted.id, name=name, status=status, before_retry=before_retry)
+            await self.target.update_with_form(
+                wanted.id, name=name, status=status, before_retry=before_retry
+            )
             return None
         return await self.target.replace(wanted, before_retry=before_retry)
 
@@ -1236,11 +1240,11 @@ class Sender:
         async def check(error: ApiError) -> None:
             if pet_id is not None:
                 now = await self.target.get(pet_id)
-                if self.precheck.mismatch(change, now, wanted) is None:
+                if self.precheck.describe_mismatch(change, now, wanted) is None:
                     raise UnsentError("applied", "confirmed", _CONFIRMED)
                 if now is None and before is not None:
                     raise UnsentError("conflict", "gone", _GONE)
-                if self.precheck.mismatch(change, now, before) is not None:
+                if self.precheck.describe_mismatch(change, now, before) is not None:
                     why = "changed in the store between two attempts"
                     raise UnsentError("conflict", "changed-since", why)
                 if isinstance(change, Update) and now is not None and now != before:
@@ -1276,14 +1280,14 @@ class Sender:
         """
         if response is None:
             return False
-        return self.precheck.mismatch(change, response, wanted) is not None
+        return self.precheck.describe_mismatch(change, response, wanted) is not None
 
     async def _describe_mismatch(
         self, change: Change, pet_id: int | None, wanted: Pet | None
     ) -> str | None:
         if pet_id is None:
             return "the service did not return the assigned id"
-        wrong = self.precheck.mismatch(change, await self.target.get(pet_id), wanted)
+        wrong = self.precheck.describe_mismatch(change, await self.target.get(pet_id), wanted)
         return None if wrong is None else f"sent, but when read back, the pet {wrong}"
 
     async def _handle_error(
@@ -1330,9 +1334,9 @@ class Sender:
             raise
         except ApiError:
             return "unknown", cause, error.problem
-        if self.precheck.mismatch(change, now, wanted) is None:
+        if self.precheck.describe_mismatch(change, now, wanted) is None:
             return "applied", "confirmed", _CONFIRMED
-        if self.precheck.mismatch(change, now, before) is None:
+        if self.precheck.describe_mismatch(change, now, before) is None:
             return "failed", cause, error.problem
         state = "no longer exists" if now is None else "has other values now"
         return "unknown", cause, f"{error.problem}; the pet {state}"
@@ -1975,7 +1979,7 @@ class _Engine:
         return max(waits, default=0.0)
 
     async def _read_all_pets(self) -> list[Pet]:
-        return await self._stopper.wait_for(self._target.all(statuses_of(self._changes)))
+        return await self._stopper.wait_for(self._target.list_pets(statuses_of(self._changes)))
 
     def _adopt_earlier(self, earlier: EarlierResults) -> None:
         """Take over the state of the run's earlier processes.

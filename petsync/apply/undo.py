@@ -341,7 +341,7 @@ class _EffectJudge:
 
     def _revert_update(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
         if now is None:
-            return self._build_gone_conflict(effect)
+            return self._build_deleted_conflict(effect)
         if all(equal(now, effect.old, field) for field in effect.fields):
             return None
         if columns := [c for c in differing_columns(effect.new, now) if c not in self.unsent]:
@@ -397,7 +397,7 @@ class _EffectJudge:
         suggestion = self._suggest(effect, now, columns, default)
         return _build_conflict(effect, "changed-since-run", problem, suggestion, now)
 
-    def _build_gone_conflict(self, effect: Effect) -> Conflict:
+    def _build_deleted_conflict(self, effect: Effect) -> Conflict:
         suggestion = f"`petsync runs {self.run} --pet {effect.pet_id}` shows its earlier values"
         problem = "was changed by the run, and no longer exists"
         return _build_conflict(

@@ -113,7 +113,7 @@ class ServiceTarget:
         call = operations.update_pet(pet, profile=self._profile, shape=self._session.shape)
         return await self._send(call, before_retry=before_retry)
 
-    async def rename(
+    async def update_with_form(
         self,
         pet_id: int,
         *,
@@ -171,7 +171,7 @@ class ServiceTarget:
             call, before_retry=before_retry, on_sent=on_sent, before_send=before_send, patient=True
         )
 
-    async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
+    async def list_pets(self, statuses: Collection[str] = ()) -> list[Pet]:
         """Return the pets with one of the profile's statuses or of `statuses`."""
         queried = list(dict.fromkeys((*self._profile.statuses, *statuses)))
         return await self._api.find_pets_by_status(queried)

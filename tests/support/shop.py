@@ -190,14 +190,14 @@ class MemoryTarget(Double, of=Target):
         self._commit("replace", lambda: self.pets.__setitem__(pet.id, pet))
         return pet
 
-    async def rename(
+    async def update_with_form(
         self, pet_id: int, *, name: str | None, status: str | None, before_retry: Any = None
     ) -> None:
         """Set the given name and status."""
-        await self._begin("rename")
+        await self._begin("update_with_form")
         given = {k: v for k, v in (("name", name), ("status", status)) if v is not None}
         new = msgspec.structs.replace(self._known(pet_id), **given)
-        self._commit("rename", lambda: self.pets.__setitem__(pet_id, new))
+        self._commit("update_with_form", lambda: self.pets.__setitem__(pet_id, new))
 
     async def delete(self, pet_id: int, *, before_retry: Any = None) -> None:
         """Delete an existing pet."""
@@ -216,9 +216,9 @@ class MemoryTarget(Double, of=Target):
         self._commit("upload", lambda: self.pets.__setitem__(pet_id, new))
         return ApiResponse(code=200, message=f"{len(content)} bytes")
 
-    async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
+    async def list_pets(self, statuses: Collection[str] = ()) -> list[Pet]:
         """Return every pet."""
-        await self._begin("all")
+        await self._begin("list_pets")
         return list(self.pets.values())
 
     @property
@@ -237,7 +237,7 @@ class MemoryTarget(Double, of=Target):
         self.most = max(self.most, self.running)
         await asyncio.sleep(self.delay)
         self.running -= 1
-        if operation in ("get", "all") and self.failures.get(operation):
+        if operation in ("get", "list_pets") and self.failures.get(operation):
             raise self.failures[operation].pop(0)
 
     def _commit(self, operation: str, change: Any) -> None:

@@ -6,8 +6,8 @@ which changes were started.
 
 from __future__ import annotations
 
-from petsync.apply.journal.journal import Journal, runs_named
-from petsync.apply.journal.rows import row_payload
+from petsync.apply.journal.journal import Journal, find_runs_named
+from petsync.apply.journal.rows import build_row_payload
 from petsync.apply.journal.writer import RunSession
 
-__all__ = ["Journal", "RunSession", "row_payload", "runs_named"]
+__all__ = ["Journal", "RunSession", "build_row_payload", "find_runs_named"]

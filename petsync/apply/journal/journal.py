@@ -25,9 +25,9 @@ from petsync.apply.journal.rows import (
     find_run_of_plan,
     find_run_of_process,
     insert_run,
+    iter_other_journals,
     lock_runs,
     note_journal,
-    other_journals,
     pack_plan,
     read_changed_ids,
     read_deleted_ids,
@@ -72,7 +72,7 @@ from petsync.plan.report import Entry, PastRun, Report, RunKind
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["Journal", "runs_named"]
+__all__ = ["Journal", "find_runs_named"]
 
 
 P = ParamSpec("P")
@@ -81,7 +81,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 
-def _reads(
+def _with_connection(
     read: Callable[Concatenate[sqlite3.Connection, P], T], name: str = ""
 ) -> Callable[Concatenate[Journal, P], T]:
     """Return a method of Journal that calls the function with a connection to the journal. `name`
@@ -97,7 +97,7 @@ def _reads(
     return call
 
 
-def _reads_all(
+def _merge_journals(
     read: Callable[[sqlite3.Connection, str], dict[int, T]],
 ) -> Callable[[Journal, str], dict[int, T]]:
     """Return a method of Journal that calls the function for this journal and for the user's other
@@ -158,29 +158,29 @@ class Journal:
             create_journal(path)
         return cls(path, exists=True)
 
-    runs = _reads(read_past_runs, "runs")
-    find_run_of_process = _reads(find_run_of_process)
-    find_run_of_plan = _reads(find_run_of_plan)
-    check_unused = _reads(check_unused)
-    plan = _reads(read_plan, "plan")
-    read_options = _reads(read_options)
-    payload = _reads(read_payload, "payload")
-    read_undone_adds = _reads(read_undone_adds)
-    read_restored = _reads(read_restored)
-    read_sent_runs = _reads(read_sent_runs)
-    read_changed_ids = _reads(read_changed_ids)
-    read_deleted_ids = _reads(read_deleted_ids)
-    read_renumbered = _reads_all(read_renumbered)
-    read_fixed_rows = _reads_all(read_fixed_rows)
-    read_reused = _reads_all(read_reused)
-    read_removed = _reads_all(read_removed)
+    runs = _with_connection(read_past_runs, "runs")
+    find_run_of_process = _with_connection(find_run_of_process)
+    find_run_of_plan = _with_connection(find_run_of_plan)
+    check_unused = _with_connection(check_unused)
+    plan = _with_connection(read_plan, "plan")
+    read_options = _with_connection(read_options)
+    payload = _with_connection(read_payload, "payload")
+    read_undone_adds = _with_connection(read_undone_adds)
+    read_restored = _with_connection(read_restored)
+    read_sent_runs = _with_connection(read_sent_runs)
+    read_changed_ids = _with_connection(read_changed_ids)
+    read_deleted_ids = _with_connection(read_deleted_ids)
+    read_renumbered = _merge_journals(read_renumbered)
+    read_fixed_rows = _merge_journals(read_fixed_rows)
+    read_reused = _merge_journals(read_reused)
+    read_removed = _merge_journals(read_removed)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
         """Return the run whose id is `name` or, if there is none, the only run whose id begins with
         it; for "last", the newest run. Raises PlanError if no run or several runs match.
         """
         runs = self.runs(store)
-        found = runs_named(runs, name)
+        found = find_runs_named(runs, name)
         if len(found) == 1:
             return found[0]
         raise _not_found(name, found, runs)
@@ -252,7 +252,7 @@ class Journal:
         """Yield the path of each of the user's other journals, and the result of `query` for it.
         Journals that cannot be read are skipped.
         """
-        for path in other_journals(store, self.path.parent):
+        for path in iter_other_journals(store, self.path.parent):
             try:
                 with open_for_reading(path) as connection:
                     found = query(connection)
@@ -381,7 +381,7 @@ _SET_NOTE = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
 _LAST = "last"
 
 
-def runs_named(runs: Iterable[PastRun], name: str, store: str | None = None) -> list[PastRun]:
+def find_runs_named(runs: Iterable[PastRun], name: str, store: str | None = None) -> list[PastRun]:
     """Return the run whose id is `name`, else the runs whose ids begin with it; for "last", the
     newest run on `store` or, if it has none, the newest of all. The runs must start with the
     newest.

@@ -32,7 +32,7 @@ from petsync._files import (
     user_folder,
     write_atomically,
 )
-from petsync.apply.engine import result_from
+from petsync.apply.engine import build_result
 from petsync.apply.journal.schema import (
     NAME,
     Lock,
@@ -86,20 +86,22 @@ __all__ = [
     "Row",
     "Run",
     "RunSheet",
+    "build_entry_intent_row",
+    "build_entry_result_row",
+    "build_intent_row",
+    "build_result_row",
+    "build_row_payload",
     "check_unused",
     "delete_unsent_run",
     "entries",
-    "entry_intent_row",
-    "entry_result_row",
     "find_free_id",
     "find_later_run",
     "find_run_of_plan",
     "find_run_of_process",
     "insert_run",
-    "intent_row",
+    "iter_other_journals",
     "lock_runs",
     "note_journal",
-    "other_journals",
     "pack_plan",
     "read_changed_ids",
     "read_deleted_ids",
@@ -121,8 +123,6 @@ __all__ = [
     "read_sent_runs",
     "read_undone_adds",
     "rebuild_report",
-    "result_row",
-    "row_payload",
     "start_session",
     "suggest_new_plan",
 ]
@@ -145,7 +145,7 @@ _TRIES, _PAUSE_S = 20, 0.05
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A note that a state folder has runs on a store, with payloads from `row_payload`."""
+    """A note that a state folder has runs on a store, with payloads from `build_row_payload`."""
 
     store: str
     state: str
@@ -169,7 +169,7 @@ def note_journal(store: str, state: Path) -> None:
         _LOG.info("%s cannot be written: %s", folder, error)
 
 
-def other_journals(store: str, state: Path) -> Iterator[Path]:
+def iter_other_journals(store: str, state: Path) -> Iterator[Path]:
     """Yield the paths of the user's other journals that have runs on the store."""
     own, folder = os.path.realpath(state), _find_notes_folder()
     for _, note in () if folder is None else _read_notes(folder, f"{_note_name(store)}-*.json"):
@@ -633,7 +633,7 @@ def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Repor
     stopped = _STOP_REASONS.get(past.stopped or past.state, past.stopped)
     results = RunResults(plan.changes)
     for entry in entries:
-        results[entry.number] = result_from(entry, plan.changes[entry.number])
+        results[entry.number] = build_result(entry, plan.changes[entry.number])
     return Report(
         run_id=past.run_id,
         plan=plan,
@@ -739,7 +739,7 @@ class RunSheet(NamedTuple):
         return is_new and self.is_of(record.source, record.digest, record.base)
 
 
-def row_payload(plan: Plan) -> bytes:
+def build_row_payload(plan: Plan) -> bytes:
     """Return the payload of a run, from which later runs recognise the rows of its sheet. It is b""
     if there is nothing to record.
     """
@@ -1265,7 +1265,7 @@ def _iter_records(
         row_pet = each.row_pet or known.get(own) or known.get(anywhere)
         if row_pet is None or (each.pet_id is None and not each.may_be):
             continue
-        is_agreed = not each.open or (each.open == "change" and each.pet_id in updated)
+        ask_yes_no = not each.open or (each.open == "change" and each.pet_id in updated)
         record = RowRecord(
             run_id=each.run or run,
             on=each.on or on,
@@ -1274,7 +1274,7 @@ def _iter_records(
             above=each.above,
             below=each.below,
             row_pet=msgspec.structs.replace(row_pet, id=None),
-            agreed=None if is_agreed else agreed.get(own) or agreed.get(anywhere),
+            agreed=None if ask_yes_no else agreed.get(own) or agreed.get(anywhere),
             category=(
                 sheet_rows.categories.get(each.row)
                 if each.open == "change"
@@ -1528,7 +1528,7 @@ SELECT run FROM each WHERE run IS NOT NULL AND run NOT IN (SELECT id FROM run) L
 _pet_encoder = msgspec.json.Encoder()
 
 
-def intent_row(
+def build_intent_row(
     run: str, at: float, number: int, change: Change, before: Pet | None, after: Pet | None
 ) -> Row:
     """Return the values for INSERT_INTENT."""
@@ -1548,7 +1548,7 @@ def intent_row(
     return (*values, row_checksum(values))
 
 
-def result_row(
+def build_result_row(
     run: str, at: float, result: Result, found: Pet | None, replaced: Pet | None = None
 ) -> Row:
     """Return the values for INSERT_RESULT or, if a pet was replaced, for INSERT_REPLACEMENT."""
@@ -1576,13 +1576,13 @@ def result_row(
     return _add_checksums(values, ending)
 
 
-def entry_intent_row(run: str, entry: Entry) -> Row:
+def build_entry_intent_row(run: str, entry: Entry) -> Row:
     """Return the values for INSERT_INTENT."""
     values = _entry_columns(run, entry)
     return (*values, row_checksum(values))
 
 
-def entry_result_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
+def build_entry_result_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
     """Return the values for INSERT_RESULT."""
     ending = (
         ended,

@@ -22,11 +22,11 @@ from petsync.apply.journal.rows import (
     INSERT_RESULT,
     INSERT_RETRY,
     Row,
+    build_entry_intent_row,
+    build_entry_result_row,
+    build_intent_row,
+    build_result_row,
     delete_unsent_run,
-    entry_intent_row,
-    entry_result_row,
-    intent_row,
-    result_row,
 )
 from petsync.apply.journal.schema import (
     HEARTBEAT_S,
@@ -154,12 +154,12 @@ def execute(connection: sqlite3.Connection, run: str, session: int, items: Itera
 def _statement(run: str, session: int, item: Record) -> tuple[str, Row]:
     match item:
         case Intent():
-            row = intent_row(run, item.at, item.number, item.change, item.before, item.after)
+            row = build_intent_row(run, item.at, item.number, item.change, item.before, item.after)
             return INSERT_INTENT, row
         case Completion(replaced=None):
-            return INSERT_RESULT, result_row(run, item.at, item.result, item.after)
+            return INSERT_RESULT, build_result_row(run, item.at, item.result, item.after)
         case Completion():
-            return INSERT_REPLACEMENT, result_row(
+            return INSERT_REPLACEMENT, build_result_row(
                 run, item.at, item.result, item.after, item.replaced
             )
         case Image():
@@ -175,8 +175,8 @@ def _statement(run: str, session: int, item: Record) -> tuple[str, Row]:
 
 def _image(run: str, at: float, entry: Entry, *, ended: bool) -> tuple[str, Row]:
     if ended:
-        return INSERT_RESULT, entry_result_row(run, format_time(at), entry, entry.after)
-    return INSERT_INTENT, entry_intent_row(
+        return INSERT_RESULT, build_entry_result_row(run, format_time(at), entry, entry.after)
+    return INSERT_INTENT, build_entry_intent_row(
         run, msgspec.structs.replace(entry, intended=format_time(at))
     )
 

@@ -47,7 +47,7 @@ place after it.
 
 _WRITES = threading.Lock()
 _FORM = frozenset({"name", "status"})
-_METHODS = {"add": "assigned", "replace": "put", "rename": "form", "delete": "delete"}
+_METHODS = {"add": "assigned", "replace": "put", "update_with_form": "form", "delete": "delete"}
 
 
 def main(args: Sequence[str]) -> NoReturn:
