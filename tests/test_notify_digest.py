@@ -11,7 +11,7 @@ from receiver import build_report, configured, conflict
 
 from petsync.config.model import Job
 from petsync.config.schedule import is_overdue, last_due, next_due
-from petsync.reconcile.notify import Memory, day_due, decide, digest_lines, note_digest
+from petsync.reconcile.notify import Memory, decide, digest_lines, find_due_day, note_digest
 
 SEVEN = time(7)
 
@@ -25,7 +25,7 @@ def days(memory: Memory, *moments: datetime) -> list[str]:
     """Return the days whose digests the rounds at these moments send."""
     dates = []
     for moment in moments:
-        if day := day_due(memory, SEVEN, moment):
+        if day := find_due_day(memory, SEVEN, moment):
             note_digest(memory, day, moment)
             dates.append(day[-2:])
     return dates

@@ -272,7 +272,7 @@ class RowComparison:
         elsewhere: frozenset[int] = frozenset(),
         *,
         fills: Collection[Unit] = (),
-        apart: Collection[Unit] = (),
+        divergent: Collection[Unit] = (),
     ) -> Base:
         """Return the last values on which sheet and store agree.
 
@@ -281,7 +281,7 @@ class RowComparison:
         `old` that only the sheet or the store has, or that is in another sheet (`elsewhere`),
         stays. If the round `fills` blank cells of a unit, blank units keep their values from `old`,
         because the round might not write the store's new values into the sheet. A pet that differs
-        only in units in which both sides may stay `apart` and is not in `old` has no value there.
+        only in units in which both sides are `divergent` and is not in `old` has no value there.
         """
         before = None if old is None else restore_missing_columns(old)
         blank = {} if before is None else self._find_unseen_units(snapshot, before, fills)
@@ -296,7 +296,7 @@ class RowComparison:
         agreeing = np.setdiff1d(places[places >= 0], np.array([*mixed], np.intp))
         parts = [
             rows if len(agreeing) == len(rows) else rows.iloc[agreeing],
-            *_build_mixed_pets(snapshot, mixed, before, apart),
+            *_build_mixed_pets(snapshot, mixed, before, divergent),
         ]
         if old is not None:
             parts.append(self._select_one_sided(snapshot, old, elsewhere))
@@ -688,13 +688,13 @@ def _build_mixed_pets(
     snapshot: Snapshot,
     mixed: Mapping[int, tuple[Unit, ...]],
     old: Base | None,
-    apart: Collection[Unit],
+    divergent: Collection[Unit],
 ) -> list[pd.DataFrame]:
     """Return a frame of the pets, with the base's values in the units that differ. A pet that the
-    base lacks has no values there if all these units are in `apart`; other such pets are omitted.
-    The list is empty if no pet is left.
+    base lacks has no values there if all these units are in `divergent`; other such pets are
+    omitted. The list is empty if no pet is left.
     """
-    if not mixed or (old is None and not apart):
+    if not mixed or (old is None and not divergent):
         return []
     pets = pets_at(snapshot.rows, list(mixed))
     ids = [pet.id for pet in pets]
@@ -702,7 +702,7 @@ def _build_mixed_pets(
     mixed_pets = [
         with_fields(pet, known.get(pet.id) or Pet(id=pet.id), units)
         for pet, units in zip(pets, mixed.values(), strict=True)
-        if pet.id in known or {*apart}.issuperset(units)
+        if pet.id in known or {*divergent}.issuperset(units)
     ]
     return [rows_from_pets(mixed_pets)] if mixed_pets else []
 

@@ -513,7 +513,7 @@ def _find_renamed(
     by_look: dict[tuple[Unit, ...], dict[Hashable, list[Pet]]] = {}
     ids_by_status = {
         status: sorted(pet.id or 0 for pet in of_status)
-        for status, of_status in _by_look(listed, ("status",)).items()
+        for status, of_status in _group_by_content(listed, ("status",)).items()
     }
     pairs: list[tuple[Add, Pet, Sequence[Column]]] = []
     for add in adds:
@@ -528,7 +528,7 @@ def _find_renamed(
         if not any(c in find_filled_columns(add.after) for c in _COMPARED[0 if known else 1 :]):
             continue
         if columns not in by_look:
-            by_look[columns] = _by_look(listed, columns)
+            by_look[columns] = _group_by_content(listed, columns)
         like = by_look[columns].get(content(add.after, columns), [])
         if known:
             of_status = ids_by_status.get(content(add.after, ("status",)), ())
@@ -575,7 +575,7 @@ def _find_copied(
     for add in _open_adds(changes, sheet):
         columns = tuple(c for c in _COMPARED if c in find_filled_columns(add.after))
         if columns not in by_look:
-            by_look[columns] = _by_look(free, columns)
+            by_look[columns] = _group_by_content(free, columns)
         name = fold_status(add.after.name)
         namesakes = by_name.get(name, [])
         like = by_look[columns].get(content(add.after, columns), [])
@@ -617,7 +617,7 @@ def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence
     return at > 0 and ids[at - 1] == pet_id
 
 
-def _by_look(pets: Iterable[Pet], columns: Sequence[Unit]) -> dict[Hashable, list[Pet]]:
+def _group_by_content(pets: Iterable[Pet], columns: Sequence[Unit]) -> dict[Hashable, list[Pet]]:
     found: dict[Hashable, list[Pet]] = defaultdict(list)
     for pet in pets:
         found[content(pet, columns)].append(pet)
@@ -804,7 +804,7 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
         )
 
 
-def _describe_gone_rows(changes: Iterable[Change], compared: SheetComparison) -> Iterator[str]:
+def _describe_missing_rows(changes: Iterable[Change], compared: SheetComparison) -> Iterator[str]:
     """Yield a sentence on the new rows without an id, if as many rows of the last run are gone:
     they may be the same pets with other values.
     """
@@ -820,10 +820,10 @@ def _describe_gone_rows(changes: Iterable[Change], compared: SheetComparison) ->
     pets = {
         pet.id
         for pet in pets_of(
-            [each.pet_id or 0 for each in compared.gone_rows], compared.snapshot.rows
+            [each.pet_id or 0 for each in compared.missing_rows], compared.snapshot.rows
         )
     }
-    gone = [each for each in compared.gone_rows if each.pet_id in pets]
+    gone = [each for each in compared.missing_rows if each.pet_id in pets]
     if new and len(new) == len(gone) and find_open_rows(sheet).issuperset(each.row for each in new):
         rows = [f"{sheet.address(each.row or 0)} ({each.after.name})" for each in new]
         ids = [f"{each.pet_id} ({each.row_pet.name!r})" for each in gone]
@@ -1131,7 +1131,7 @@ _WHICH_BELOW = (
 )
 
 
-KeptPetRule = Literal["left-alone", "not-exported", "uncovered", "uncertain"]
+StayRule = Literal["left-alone", "not-exported", "uncovered", "uncertain"]
 """The rule of a pet that no row names and that stays."""
 
 
@@ -1145,7 +1145,7 @@ class MissingPets:
     """The conflicts of these pets, and of the adds whose pet may be one of them."""
     notes: list[str]
     """The notes for the user."""
-    kept: Mapping[KeptPetRule, match.Positions] = field(default_factory=dict)
+    staying: Mapping[StayRule, match.Positions] = field(default_factory=dict)
     """The positions in the snapshot of the pets that stay without a conflict, by rule."""
     may_be: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """The pets to which a row in conflict may belong, by row."""
@@ -1183,8 +1183,8 @@ def _find_missing(
     if snapshot.coverage.is_narrow:
         return MissingPets([], [], [])
     if base is None and not options.delete_missing:
-        kept: dict[KeptPetRule, match.Positions] = {"left-alone": places}
-        return MissingPets([], [], _note_left_alone(len(places) + snapshot.unnamed), kept)
+        staying: dict[StayRule, match.Positions] = {"left-alone": places}
+        return MissingPets([], [], _note_left_alone(len(places) + snapshot.unnamed), staying)
     places, old, new = _split_exported(snapshot, places, base)
     never_exported = plain_values(snapshot.rows["id"].array.take(new))
     never = _note_never_exported(
@@ -1201,15 +1201,15 @@ def _find_missing(
     conflicts, may_be = [*_iter_lost_id_conflicts(pairs)], _find_pets_by_row(pairs)
     if not options.delete_missing:
         notes = [*_note_left_alone(len(places) + snapshot.unnamed), *never]
-        kept = {"left-alone": places, "not-exported": new}
-        return MissingPets([], conflicts, notes, kept, may_be)
+        staying = {"left-alone": places, "not-exported": new}
+        return MissingPets([], conflicts, notes, staying, may_be)
     if uncertain:
         note = (
             f"No missing pet is deleted: {first_items(uncertain)} may refer to any of them. "
             "Correct these rows, or give them their ids, first."
         )
-        kept = {"uncertain": places, "not-exported": new}
-        return MissingPets([], conflicts, [note], kept, may_be)
+        staying = {"uncertain": places, "not-exported": new}
+        return MissingPets([], conflicts, [note], staying, may_be)
     paired_ids = {pet.id for pet, _ in pairs}
     conflicts += _iter_delete_conflicts(pairs)
     if paired_ids:
@@ -1219,7 +1219,7 @@ def _find_missing(
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
     beyond = has_id_in(snapshot.rows, compared.outside)[places]
     covered = statuses.isin(known).to_numpy(dtype=bool) | beyond
-    kept = {"uncovered": places[~covered], "not-exported": new}
+    staying = {"uncovered": places[~covered], "not-exported": new}
     places, old, beyond = places[covered], old[covered], beyond[covered]
     pets = pets_at(snapshot.rows, places)
     fields: list[tuple[Column, ...]] = [()] * len(pets)
@@ -1253,8 +1253,12 @@ def _find_missing(
     ]
     deleted = [pet for pet in deleted if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in deleted]
-    notes = [*never, *_describe_uncovered(len(kept["uncovered"])), *_note_renames(deletes, changes)]
-    return MissingPets(deletes, [*conflicts, *moved], notes, kept, may_be)
+    notes = [
+        *never,
+        *_describe_uncovered(len(staying["uncovered"])),
+        *_note_renames(deletes, changes),
+    ]
+    return MissingPets(deletes, [*conflicts, *moved], notes, staying, may_be)
 
 
 def _split_exported(
@@ -2054,16 +2058,16 @@ class Decided:
     narrow.
     """
 
-    def kept_rule_of(self, pet_id: int) -> KeptPetRule:
+    def find_stay_rule(self, pet_id: int) -> StayRule:
         """Return the rule of a pet that no row names and that stays."""
         # The other pets are outside of the queries or of the caller's scope.
-        return self._kept_rules.get(pet_id, "uncovered")
+        return self._stay_rules.get(pet_id, "uncovered")
 
     @cached_property
-    def _kept_rules(self) -> Mapping[int, KeptPetRule]:
+    def _stay_rules(self) -> Mapping[int, StayRule]:
         ids = self.rows.sides.pets["id"].array
-        kept = reversed([*self.missing.kept.items()])  # the first rule of a pet counts
-        return {pet_id: rule for rule, places in kept for pet_id in ids.take(places).tolist()}
+        staying = reversed([*self.missing.staying.items()])  # the first rule of a pet counts
+        return {pet_id: rule for rule, places in staying for pet_id in ids.take(places).tolist()}
 
 
 def compare(
@@ -2208,7 +2212,7 @@ def _build_plan(
             *decisions.notes(),
             *missing_pets.notes,
             *describe_namesakes(decided),
-            *_describe_gone_rows(decided, compared),
+            *_describe_missing_rows(decided, compared),
             *([moved.note] if moved.note else ()),
             *describe_exchanged(exchanges, sheet),
             *describe_strange_letters(decided, snapshot.rows, snapshot.usage),

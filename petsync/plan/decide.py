@@ -84,7 +84,7 @@ from petsync.table.sheet import Sheet
 __all__ = [
     "Decisions",
     "FoundPets",
-    "KeptRule",
+    "NoChangeRule",
     "RowDecision",
     "SheetComparison",
 ]
@@ -111,7 +111,7 @@ class SheetComparison:
     """Photos that uploads added."""
     matches: Mapping[int, Match] = field(default_factory=dict)
     """By row, the results of matching rows without an id with the records of earlier runs."""
-    gone_rows: Sequence[RowRecord] = ()
+    missing_rows: Sequence[RowRecord] = ()
     """The rows without an id that the last run of this file had, and that are not in the sheet."""
     undone: Mapping[int, str] = field(default_factory=dict)
     """The ids of pets that undos removed, each with the id of the undone run."""
@@ -137,7 +137,7 @@ class SheetComparison:
     """True if the history of the rows depends on categories or tags of pets that were not read."""
 
 
-KeptRule = Literal[
+NoChangeRule = Literal[
     "agrees",
     "owned",
     "older",
@@ -156,7 +156,7 @@ class RowDecision(NamedTuple):
 
     row: Row
     """The row."""
-    kept: KeptRule | None
+    no_change_rule: NoChangeRule | None
     """The rule if the row has neither a change nor a conflict about the whole row, else None."""
     old: Pet | None
     """The pet with the last values on which both sides agreed, None if they are not known."""
@@ -260,7 +260,7 @@ class Decisions:
         self._is_narrow = snapshot.coverage.is_narrow
         self.unanswered: list[int] = []
         self.unread_categories: list[int] = []
-        self._kept: dict[int, KeptRule] = {}
+        self._no_change_rules: dict[int, NoChangeRule] = {}
         self._judged: dict[int, tuple[tuple[Unit, FieldRule], ...]] = {}
 
     def decide(self) -> None:
@@ -272,13 +272,13 @@ class Decisions:
                 self._add_conflict(row, held)
             else:
                 if isinstance(decision, str):
-                    self._kept[row.number] = decision
+                    self._no_change_rules[row.number] = decision
                 else:
                     self.changes.append(decision)
-        rows: dict[KeptRule, list[int]] = defaultdict(list)
-        for number, rule in self._kept.items():
+        rows: dict[NoChangeRule, list[int]] = defaultdict(list)
+        for number, rule in self._no_change_rules.items():
             rows[rule].append(number)
-        self.unchanged += len(self._kept) - len(rows["both-changed"])
+        self.unchanged += len(self._no_change_rules) - len(rows["both-changed"])
         self.remarks.older += rows["older"]
         self.remarks.deleted_in_store += rows["gone"]
         self._note_restored()
@@ -321,9 +321,9 @@ class Decisions:
                 rules |= self.judge.judge(row.values, pet, known, units).rules
             else:
                 rules |= {unit: self._rule_of_unsent(unit) for unit in self._find_withheld(row)}
-            yield RowDecision(row, self._kept_rule(row), old, rules)
+            yield RowDecision(row, self._find_no_change_rule(row), old, rules)
 
-    def judged_rules(self, row: int) -> Mapping[Unit, FieldRule]:
+    def find_unit_rules(self, row: int) -> Mapping[Unit, FieldRule]:
         """Return the rules of the row's units that were compared with its pet one by one."""
         return dict(self._judged.get(row, ()))
 
@@ -334,12 +334,12 @@ class Decisions:
         found = self._found.get(pet_id)
         return pet_of(pet_id, self.sides.pets) or (found if isinstance(found, Pet) else None)
 
-    def _kept_rule(self, row: Row) -> KeptRule | None:
+    def _find_no_change_rule(self, row: Row) -> NoChangeRule | None:
         """Return the rule of a row without a change, None for other rows."""
         if row.action == "ignore":
             return "ignored"
         if row.number in self._decided:
-            return self._kept.get(row.number)
+            return self._no_change_rules.get(row.number)
         if row.number in self.sides.older:
             return "older"
         return "owned" if row.number in self._unsent_rows else "agrees"
@@ -403,7 +403,7 @@ class Decisions:
         ignored = frame.index[~self.sides.active & lacks_id(frame)].tolist()
         return [self.sheet.address(row) for row in ignored]
 
-    def _decide_as_read(self, row: Row) -> Change | KeptRule:
+    def _decide_as_read(self, row: Row) -> Change | NoChangeRule:
         """Return what `_decide` returns. Raises _RowConflict too if the decision depends on the
         categories or tags of pets that were not read.
         """
@@ -436,7 +436,7 @@ class Decisions:
             row.pet_id,
         )
 
-    def _decide(self, row: Row) -> Change | KeptRule:
+    def _decide(self, row: Row) -> Change | NoChangeRule:
         """Return the row's change, or the rule if it changes nothing. Raises _RowConflict if the
         row needs a decision.
         """
@@ -466,7 +466,7 @@ class Decisions:
             return self._decide_candidate(row, *matches[0])
         return self._decide_unmatched(row)
 
-    def _decide_recorded(self, row: Row, match: Match) -> Change | KeptRule | _Unknown:
+    def _decide_recorded(self, row: Row, match: Match) -> Change | NoChangeRule | _Unknown:
         """Return the change of a row that earlier runs may have recorded; _UNKNOWN if their records
         do not decide the row.
         """
@@ -576,7 +576,7 @@ class Decisions:
             return True
         return self._found.get(pet_id) is not None
 
-    def _decide_known(self, row: Row, match: Match, pet_id: int) -> Change | KeptRule:
+    def _decide_known(self, row: Row, match: Match, pet_id: int) -> Change | NoChangeRule:
         """Return the change of a row whose pet an earlier run added or recognised."""
         record = match.record
         was = f"was {record.how} on {record.on} as {pet_id}"
@@ -659,7 +659,7 @@ class Decisions:
             )
         return pet
 
-    def _decide_candidate(self, row: Row, place: int, pet: Pet) -> Change | KeptRule:
+    def _decide_candidate(self, row: Row, place: int, pet: Pet) -> Change | NoChangeRule:
         if self.sides.named[place]:
             problem = f"matches pet {pet.id}, which another row already names"
             hint = f"Give each row its id, or {_NEW_PET}."
@@ -667,7 +667,7 @@ class Decisions:
         self._recognise(row, place, pet)
         return self._decide_pet(row, pet)
 
-    def _decide_unmatched(self, row: Row) -> Change | KeptRule:
+    def _decide_unmatched(self, row: Row) -> Change | NoChangeRule:
         if row.action in ("update", "delete"):
             problem = f"is to {row.action} a pet, but has no id"
             raise _RowConflict("no-id", problem, "Give the row the pet's id.")
@@ -727,7 +727,7 @@ class Decisions:
         if pet.id is not None:
             self.remarks.recognised[row.number] = pet.id
 
-    def _decide_pet(self, row: Row, pet: Pet | None) -> Change | KeptRule:
+    def _decide_pet(self, row: Row, pet: Pet | None) -> Change | NoChangeRule:
         """Return the change of a row whose pet is known, or known to be missing."""
         old = self._base_of(row, row.pet_id if pet is None else pet.id)
         if pet is None:
@@ -755,7 +755,7 @@ class Decisions:
             self.judge.last_row_pets[pet_id] = row_pet
         return old
 
-    def _decide_missing_pet(self, row: Row, old: Pet | None) -> Change | KeptRule:
+    def _decide_missing_pet(self, row: Row, old: Pet | None) -> Change | NoChangeRule:
         if row.action == "delete":
             return "not-there"
         if row.action == "update":
@@ -809,7 +809,7 @@ class Decisions:
             )
             raise _RowConflict("added-renumbered", problem, hint, known.pet_id)
 
-    def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
+    def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | NoChangeRule:
         undo = self._restored.get(pet.id or 0)
         never = {column for unit in self._options.never_units for column in COLUMNS_OF[unit]}
         if undo is not None and self._is_same_delete(undo, old):
@@ -869,7 +869,7 @@ class Decisions:
         if (undo := next(filter(None, found), None)) is not None:
             self.remarks.replaces_restored[row.number] = (undo.run, undo.undo)
 
-    def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | KeptRule:
+    def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | NoChangeRule:
         if row.action in ADDING and not self._has_added(row, old):
             old = None
         judged = self.judge.judge(row.values, pet, old, row.units)
@@ -936,7 +936,7 @@ class Decisions:
                 if not self.judge.edits(row.values, old, (unit,)):
                     self.unedited.setdefault(unit, set()).add(row.number)
 
-    def _keep(self, row: Row, pet: Pet, judged: Judgement) -> KeptRule:
+    def _keep(self, row: Row, pet: Pet, judged: Judgement) -> NoChangeRule:
         """Return the rule of a row that changes nothing."""
         if self.judge.is_older(judged, row.values, pet):
             return "older"

@@ -190,10 +190,12 @@ class _Case:
             kind, rule = change.kind, _RULE_OF[change.kind]
             sentence = f"{_of_change(change)}{self._describe_record(row)}"
         else:
-            assert decision.kept is not None  # a row without a change or a conflict is kept
-            rule = decision.kept
+            assert (
+                decision.no_change_rule is not None
+            )  # a row without a change or a conflict is kept
+            rule = decision.no_change_rule
             kind = "ignored" if rule == "ignored" else "unchanged"
-            sentence = f"{self._why_kept(row, rule)}{self._describe_record(row)}"
+            sentence = f"{self._explain_stay(row, rule)}{self._describe_record(row)}"
         after = change.after if change is not None else current
         return Explanation(
             pet_id=self.pet_id,
@@ -206,7 +208,7 @@ class _Case:
             fields=tuple(self._reasons(decision, current, after, conflict)),
         )
 
-    def _why_kept(self, row: Row, rule: str) -> str:
+    def _explain_stay(self, row: Row, rule: str) -> str:
         restored = self.decided.rows.remarks.restored.get(row.number)
         if restored is None:
             return PET_RULES[rule]
@@ -233,7 +235,7 @@ class _Case:
             return self._without_values("conflict", conflict.rule, current, old, sentence)
         if current is None:
             return self._without_values("absent", "absent", current, old)
-        rule = self.decided.kept_rule_of(self.pet_id)
+        rule = self.decided.find_stay_rule(self.pet_id)
         return self._without_values("unchanged", rule, current, old)
 
     def _without_values(

@@ -14,7 +14,7 @@ from petsync.models import Pet
 from petsync.plan import match
 from petsync.plan.base import find_shared_pets, is_empty, missing_columns, with_pet_ids
 from petsync.plan.change import Snapshot
-from petsync.plan.compare import Decided, KeptPetRule
+from petsync.plan.compare import Decided, StayRule
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -50,7 +50,7 @@ from petsync.table.frame import (
 from petsync.table.lists import count_items, have_items
 from petsync.table.sheet import Sheet
 
-__all__ = ["build_inbound", "mask_in_scope", "why_kept"]
+__all__ = ["build_inbound", "explain_stay", "mask_in_scope"]
 
 
 # Notes of a round on rows whose pets are not in the store: the reasons why these rows stay.
@@ -77,7 +77,7 @@ _UNSENT = "its action is `{}`, and a pull job sends nothing"
 _UNANSWERED = "the store gave no answer about this pet"
 _MAY_BE = "no row has its id, but {} may be the row of this pet"
 _UNMATCHED = "the row has no id and matches no pet in the store; a pull job sends nothing"
-_STAYS: Mapping[KeptPetRule, str] = {
+_STAYS: Mapping[StayRule, str] = {
     "left-alone": "pets without a row are not deleted: delete_missing is off, or the base may be "
     "outdated",
     "not-exported": "another sheet may have its row",
@@ -87,9 +87,9 @@ _STAYS: Mapping[KeptPetRule, str] = {
 """Why a pet whose row was removed stays in the store, by the rule of the plan's decision."""
 
 
-def why_kept(decided: Decided, pet_id: int) -> str:
+def explain_stay(decided: Decided, pet_id: int) -> str:
     """Return the reason why a pet whose row was removed stays in the store, as the plan decided."""
-    why = _STAYS[decided.kept_rule_of(pet_id)].format(first_items(decided.rows.uncertain))
+    why = _STAYS[decided.find_stay_rule(pet_id)].format(first_items(decided.rows.uncertain))
     return f"it stays in the store, because {why}"
 
 
@@ -417,7 +417,8 @@ class _IntakeInput:
         if pet.id in may_be:
             return _MAY_BE.format(may_be[pet.id])
         if was_there and not self._leads:
-            return f"its row was removed from the sheet, and {why_kept(self._decided, pet.id or 0)}"
+            why = explain_stay(self._decided, pet.id or 0)
+            return f"its row was removed from the sheet, and {why}"
         return None
 
     @property

@@ -67,8 +67,8 @@ __all__ = [
     "find_added_pets",
     "find_added_twins",
     "find_alike",
-    "find_gone_rows",
     "find_lost_rows",
+    "find_missing_rows",
     "find_rows_of_removed_pets",
     "find_source_rows",
     "find_suspects",
@@ -513,7 +513,7 @@ def identify(
     }
 
 
-def find_gone_rows(
+def find_missing_rows(
     sheet: Sheet, records: Iterable[RowRecord], matches: Mapping[int, Match]
 ) -> tuple[RowRecord, ...]:
     """Return the records of the newest run of this file whose pets no row names, matches or may
@@ -809,25 +809,25 @@ def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
     """
     by_look = defaultdict[Hashable, list[Pet]](list)
     for pet in pets:
-        for look in _looks_of(pet):
+        for look in _iter_partial_keys(pet):
             by_look[look].append(pet)
     found: dict[int, Pet] = {}
     for number, added in adds.items():
-        near = (pet for look in _looks_of(added) for pet in by_look.get(look, ()))
+        near = (pet for look in _iter_partial_keys(added) for pet in by_look.get(look, ()))
         alike = next((pet for pet in near if not _is_of_series(added, pet)), None)
         if alike is not None:
             found[number] = alike
     return found
 
 
-def _looks_of(pet: Pet) -> Iterator[Hashable]:
+def _iter_partial_keys(pet: Pet) -> Iterator[Hashable]:
     """Yield the keys of a pet that remain if one value is edited, the most reliable first."""
     if name := normalize(pet.name):
         yield "name", name
     if pet.photo_urls:
         yield "photo_urls", photo_keys(pet.photo_urls)
     if pet.tags or pet.photo_urls:
-        yield "all but the name", content(pet, _LOOKS)
+        yield "all but the name", content(pet, _BUT_NAME)
 
 
 def _is_of_series(one: Pet, other: Pet) -> bool:
@@ -886,7 +886,7 @@ def find_lost_rows(
 
 def _is_lost_row(record: RowRecord, line: _Line, *, is_there: bool) -> bool:
     """Return true if the row may be that of the record's pet; `is_there` if it is at its place."""
-    stated = [unit for unit in _LOOKS if unit_content(line.row_pet, unit)]
+    stated = [unit for unit in _BUT_NAME if unit_content(line.row_pet, unit)]
     support = _find_support(record, line)
     if is_there and line.below is not None:
         agreeing = _find_agreeing_units(record, line)
@@ -945,7 +945,7 @@ the same place.
 _Trust = Literal["file", "kin", "left", "any"]
 """The origin of a record: this file, a copy or the original of this file, or any other file."""
 _TRUSTS: tuple[_Trust, ...] = ("file", "kin", "left", "any")
-_Tie = Literal["ids", "rows", "name", ""]
+_Link = Literal["ids", "rows", "name", ""]
 """What links a sheet to records: its export or ids, rows that both have, its name, or nothing."""
 MAX_LOST_PAIRS = 100_000
 """The maximum number of pairs of missing pets and rows to compare."""
@@ -994,7 +994,7 @@ class _File(NamedTuple):
 
     trust: _Trust
     """The origin of the records."""
-    tie: _Tie
+    link: _Link
     """The link with the sheet."""
     records: list[RowRecord]
     """The newest record of each pet."""
@@ -1061,8 +1061,8 @@ def _group_by_file(
             trust = "left"
         # A new export does not have the rows that were added to the older export that it replaced.
         expected = _select_newest(r for r in known if not base or r.base in ("", base))
-        tie = _judge_tie(sheet, expected, trust, ids)
-        files.append(_File(trust, tie, newest, expected if tie else [], conflicts))
+        link = _judge_link(sheet, expected, trust, ids)
+        files.append(_File(trust, link, newest, expected if link else [], conflicts))
     return files
 
 
@@ -1107,9 +1107,9 @@ def _split_conflicts(records: Iterable[RowRecord]) -> tuple[list[RowRecord], lis
     return conflicts, known
 
 
-def _judge_tie(
+def _judge_link(
     sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collection[int]
-) -> _Tie:
+) -> _Link:
     base = _base_of(sheet)
     tabs = {record.tab for record in records if base and record.base == base}
     near = {each for record in records for each in _gap(record)} - {None}
@@ -1146,14 +1146,14 @@ def _match_lost_rows(
     }
     in_doubt = {record.identity for record, _ in alone} - has_row.keys()
 
-    def is_like(record: RowRecord, line: _Line, tie: _Tie) -> bool:
-        is_away = record.run_started < last_seen or tie == "name"
-        looks = [] if is_away else [u for u in _LOOKS if u in units]
+    def is_like(record: RowRecord, line: _Line, link: _Link) -> bool:
+        is_away = record.run_started < last_seen or link == "name"
+        compared_units = [] if is_away else [u for u in _BUT_NAME if u in units]
         is_another = _are_both_another(record, line) and not is_away
         if record.is_undone and is_away:
             is_like = any(_compare_names(record, line))
         else:
-            is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
+            is_like = is_another or _may_be(record, line, compared_units, is_named=link == "ids")
         if not (is_away or record.is_undone):
             is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_unsorted
             is_like = is_like or _is_in_common(
@@ -1169,13 +1169,13 @@ def _match_lost_rows(
         return is_like
 
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
-    for tie, rows_lost in _iter_lost_rows(files, found, order, ignored):
+    for link, rows_lost in _iter_lost_rows(files, found, order, ignored):
         is_much = len(rows_lost) * len(free_lines) > MAX_LOST_PAIRS
-        if is_much and tie == "name":
+        if is_much and link == "name":
             continue
         for record, line in product(rows_lost, free_lines):
             if not _were_both_known(found.get(line.row), record) and (
-                is_much or is_like(record, line, tie)
+                is_much or is_like(record, line, link)
             ):
                 may_be[line.row].setdefault(record.identity, record)
     return {
@@ -1189,7 +1189,7 @@ def _is_only_renamed(record: RowRecord, line: _Line, other: _Line) -> bool:
     in common. If the `other` row, which counts as the record's row, has only a similar name, the
     tags or photos are enough; if it has less than half of the other values, so is a category.
     """
-    if content(record.row_pet, _LOOKS) != content(line.row_pet, _LOOKS):
+    if content(record.row_pet, _BUT_NAME) != content(line.row_pet, _BUT_NAME):
         return False
     support = _find_support(record, line)
     if _compare_names(record, other)[1] and support & {*LISTS}:
@@ -1202,16 +1202,16 @@ def _iter_lost_rows(
     found: Mapping[int, Match],
     order: _Order,
     ignored: Collection[str],
-) -> Iterator[tuple[_Tie, list[RowRecord]]]:
+) -> Iterator[tuple[_Link, list[RowRecord]]]:
     """Yield, for each file, its link with the sheet and the records whose rows are missing."""
     certain = [match.record for match in found.values() if match.kind == "certain"]
     there = {*order.ids, *(each.identity for each in certain)}
     matched = {id(record) for record in certain}
     for file in files:
         shares = any(id(record) in matched for record in file.records)
-        tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
+        link: _Link = "rows" if file.link == "name" and shares else file.link
         yield (
-            tie,
+            link,
             [
                 record
                 for record in file.expected
@@ -1583,18 +1583,22 @@ def _were_both_known(match: Match | None, record: RowRecord) -> bool:
     return is_unsent and match is not None and match.record.run_started == record.run_started
 
 
-def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
+def _may_be(
+    record: RowRecord, line: _Line, compared_units: Collection[Unit], *, is_named: bool
+) -> bool:
     """Return true if the row, in any place, may be the recorded row.
 
     It has the record's name (which is enough if `is_named`), its tags or photos, or its values of
-    all units in `looks`. The same category is not enough, because many pets have it.
+    all units in `compared_units`. The same category is not enough, because many pets have it.
     """
     has_name, is_similar = _compare_names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
         return True
     if _find_support(record, line) & {*LISTS}:
         return True
-    return bool(looks) and content(record.row_pet, looks) == content(line.row_pet, looks)
+    return bool(compared_units) and content(record.row_pet, compared_units) == content(
+        line.row_pet, compared_units
+    )
 
 
 def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
@@ -1985,7 +1989,7 @@ class _Matching:
         free = {line.row: line for line in self._lines if not self._is_certain(line.row)}
         if not free:
             return
-        looks = _group_by(_looks, free.values())
+        by_content = _group_by(_content_but_name, free.values())
         places = self._find_places()
         contested = dict[int, _Pair]()
         for record, line in self._pairs:
@@ -1996,7 +2000,7 @@ class _Matching:
             is_clear = len(near) == len(others) or self._found[line.row].is_edited
             others = near if is_clear else []
             if _has_own(record) and not _find_support(record, line) & _OWN:
-                alike = looks.get(_looks(record), [])
+                alike = by_content.get(_content_but_name(record), [])
                 others += alike if len(alike) == 1 and alike[0] not in others else []
             others = [each for each in others if not _wants_another(record, each)]
             if others:
@@ -2188,7 +2192,7 @@ def _collect_evidence(pair: _Pair, place: _Place) -> _Evidence:
         _find_support(record, line),
         len(_find_agreeing_units(record, line)),
         _count_differing(record, line, UNITS),
-        content(record.row_pet, _LOOKS) == content(line.row_pet, _LOOKS),
+        content(record.row_pet, _BUT_NAME) == content(line.row_pet, _BUT_NAME),
         bool(_find_stated_units(record, line)),
     )
 
@@ -2343,7 +2347,7 @@ def _is_there(record: RowRecord, line: _Line | None) -> bool:
 
 
 def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
-    if line is None or content(record.row_pet, _LOOKS) != content(line.row_pet, _LOOKS):
+    if line is None or content(record.row_pet, _BUT_NAME) != content(line.row_pet, _BUT_NAME):
         return False
     return any(_compare_names(record, line)) or _share_a_word(_name(record), _name(line))
 
@@ -2397,7 +2401,9 @@ def _find_support(record: RowRecord, line: _Line) -> frozenset[Unit]:
 
 def _find_agreeing_units(record: RowRecord, line: _Line) -> list[Unit]:
     """Return the units, except the name, in which both have the same value."""
-    same = (u for u in _LOOKS if unit_content(record.row_pet, u) == unit_content(line.row_pet, u))
+    same = (
+        u for u in _BUT_NAME if unit_content(record.row_pet, u) == unit_content(line.row_pet, u)
+    )
     return [unit for unit in same if unit_content(line.row_pet, unit)]
 
 
@@ -2487,8 +2493,8 @@ def _has_own(record: RowRecord) -> bool:
     return any(unit_content(record.row_pet, unit) for unit in _OWN)
 
 
-def _looks(item: _Item) -> Hashable:
-    return content(item.row_pet, _LOOKS)
+def _content_but_name(item: _Item) -> Hashable:
+    return content(item.row_pet, _BUT_NAME)
 
 
 def _is_all_support(record: RowRecord, line: _Line) -> bool:
@@ -2529,7 +2535,7 @@ def _name(item: _Item) -> str:
 
 
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
-_LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
+_BUT_NAME: tuple[Unit, ...] = ("status", *_TELLING)
 """The units of a row except the name."""
 _OWN: frozenset[Unit] = frozenset({"tags", "photo_urls"})
 

@@ -107,12 +107,12 @@ class Remarks:
             if rows := self.unsent_values.get(unit):
                 yield (
                     f"{unit}: {who}. Values that differ from the store's are not sent: "
-                    f"{_at(rows, address, unit)}."
+                    f"{_list_cells(rows, address, unit)}."
                 )
             if rows := self.initial_values.get(unit):
                 yield (
                     f"{unit}: {who}, but a new pet needs one, and gets it from its row: "
-                    f"{_at(rows, address, unit)}."
+                    f"{_list_cells(rows, address, unit)}."
                 )
 
     def notes(self, address: Callable[[int, str], str], known: Iterable[str]) -> Iterator[str]:
@@ -142,31 +142,34 @@ class Remarks:
         for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
             rows = [row for row, each in self.unsent.items() if each.run_id == run]
             yield (
-                f"{_at(rows, address, 'id')}: run {run} stopped before it sent these rows, so they "
-                f"count as new. Once this plan is applied, `{command}` sends none of them."
+                f"{_list_cells(rows, address, 'id')}: run {run} stopped before it sent these "
+                f"rows, so they count as new. Once this plan is applied, `{command}` sends none "
+                "of them."
             )
         if self.replaced:
             yield (
-                f"{_at(self.replaced, address, 'id')}: an earlier run added other pets from rows "
-                "in this place. These rows have nothing in common with them, and are new pets."
+                f"{_list_cells(self.replaced, address, 'id')}: an earlier run added other pets "
+                "from rows in this place. These rows have nothing in common with them, and are "
+                "new pets."
             )
         if self.uploaded:
             yield (
-                f"{_at(self.uploaded, address, 'photo_urls')}: these cells lack photos that "
-                "`petsync upload` added; the photos stay. To remove one, export again and remove "
-                "it from the cell there; [clear] removes all."
+                f"{_list_cells(self.uploaded, address, 'photo_urls')}: these cells lack photos "
+                "that `petsync upload` added; the photos stay. To remove one, export again and "
+                "remove it from the cell there; [clear] removes all."
             )
         yield from self._iter_undo_notes(address)
         if older := [row for row in self.older if row not in self.restored]:
             yield (
-                f"{_at(older, address, 'id')}: these rows have exported values for which the store "
-                "has newer ones. The store's values stay. Export again to see or change them."
+                f"{_list_cells(older, address, 'id')}: these rows have exported values for which "
+                "the store has newer ones. The store's values stay. Export again to see or change "
+                "them."
             )
-        yield from self._iter_gone_notes(address)
+        yield from self._iter_missing_notes(address)
         if self.by_name:
             yield (
-                f"{_at(self.by_name, address, 'category_id')}: category and category_id contradict "
-                "each other; the category's name counts."
+                f"{_list_cells(self.by_name, address, 'category_id')}: category and category_id "
+                "contradict each other; the category's name counts."
             )
         yield from (
             self._note_new_category(name, address, list(known)) for name in sorted(self.categories)
@@ -185,27 +188,29 @@ class Remarks:
         for undo, run in undos.items():
             rows = [row for row, each in self.restored.items() if each.undo == undo]
             yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, and they "
-                f"stay restored. Export again to see them. `petsync undo {undo}` reverses the undo."
+                f"{_list_cells(rows, address, 'id')}: the undo of run {run} restored these pets, "
+                f"and they stay restored. Export again to see them. `petsync undo {undo}` "
+                "reverses the undo."
             )
         for run, undo in dict.fromkeys(self.repeated.values()):
             rows = [row for row, each in self.repeated.items() if each == (run, undo)]
             yield (
-                f"{_at(rows, address, 'id')}: these rows make changes of run {run} again, which "
-                f"the undo {undo} reversed. If they are to stay undone, export again, or remove "
-                "the rows or their edits."
+                f"{_list_cells(rows, address, 'id')}: these rows make changes of run {run} again, "
+                f"which the undo {undo} reversed. If they are to stay undone, export again, or "
+                "remove the rows or their edits."
             )
         for run, undo in dict.fromkeys(self.replaces_restored.values()):
             rows = [row for row, each in self.replaces_restored.items() if each == (run, undo)]
             yield (
-                f"{_at(rows, address, 'id')}: the undo {undo} of run {run} restored values of "
-                "these pets, and these rows change them again or remove the pets."
+                f"{_list_cells(rows, address, 'id')}: the undo {undo} of run {run} restored "
+                "values of these pets, and these rows change them again or remove the pets."
             )
         for run in dict.fromkeys(self.undone.values()):
             rows = [row for row, each in self.undone.items() if each == run]
             yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} removed these pets: nothing "
-                "happens. Write `add` in the action column to add them again, or remove the rows."
+                f"{_list_cells(rows, address, 'id')}: the undo of run {run} removed these pets: "
+                "nothing happens. Write `add` in the action column to add them again, or remove "
+                "the rows."
             )
 
     def _iter_renamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
@@ -232,11 +237,11 @@ class Remarks:
                 "have given an old id to a new pet: remove the rows that refer to an earlier pet."
             )
 
-    def _iter_gone_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
+    def _iter_missing_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         if deleted := [row for row in self.deleted_in_store if row not in self.undone]:
             yield (
-                f"{_at(deleted, address, 'id')}: these pets have been deleted from the store since "
-                "the export, and their rows are not edited: nothing happens."
+                f"{_list_cells(deleted, address, 'id')}: these pets have been deleted from the "
+                "store since the export, and their rows are not edited: nothing happens."
             )
 
     def iter_tag_notes(
@@ -248,7 +253,7 @@ class Remarks:
         others = []
         is_short = len(known) * len(self.tags) <= _MAX_PAIRS
         for name, rows in sorted(self.tags.items()):
-            where = _at(rows, address, "tags")
+            where = _list_cells(rows, address, "tags")
             near = _find_near(name, known) if is_short else ""
             if near:
                 yield (
@@ -266,7 +271,7 @@ class Remarks:
     ) -> str:
         near = _find_near(name, known)
         hint = f" Write {near!r} if you mean that." if near else ""
-        where = _at(self.categories[name], address, "category")
+        where = _list_cells(self.categories[name], address, "category")
         return f"{where}: the store has no category {name!r} yet; it is created.{hint}"
 
 
@@ -303,5 +308,5 @@ def first_items(items: Sequence[str]) -> str:
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
-def _at(rows: Iterable[int], address: Callable[[int, str], str], column: str) -> str:
+def _list_cells(rows: Iterable[int], address: Callable[[int, str], str], column: str) -> str:
     return first_items([address(row, column) for row in sorted(rows)])

@@ -43,7 +43,7 @@ from petsync.plan.fields import (
     unit_text,
 )
 from petsync.plan.guard import Verdict
-from petsync.plan.intake import build_inbound, mask_in_scope, why_kept
+from petsync.plan.intake import build_inbound, explain_stay, mask_in_scope
 from petsync.plan.lineage import (
     Match,
     RowRecord,
@@ -82,7 +82,7 @@ from petsync.table.sheet import Sheet
 __all__ = [
     "Comparer",
     "Comparison",
-    "Differences",
+    "RemainingDifferences",
     "compare_planned_rows",
     "note_copies",
     "note_twins",
@@ -212,7 +212,7 @@ def find_overwrites(decided: Decided, base: Base | None) -> Iterator[Overwrite]:
         if isinstance(change, Add):
             yield Overwrite(number=number, change=change, old=old)
         elif isinstance(change, Update):
-            rules = rows.judged_rules(change.row or 0)
+            rules = rows.find_unit_rules(change.row or 0)
             units = [
                 unit
                 for unit in UNITS
@@ -375,8 +375,10 @@ class Comparison:
         """Return the values on which both sides agree, or else last agreed according to `old`."""
         # A blank cell of a field that the round does not write agrees with the store.
         fills = () if self.inbound is None else [u for u in UNITS if u not in self.unwritten_units]
-        apart = self.plan.options.unsent_units
-        return self.row_comparison.base(self.seen, old, self.elsewhere, fills=fills, apart=apart)
+        divergent = self.plan.options.unsent_units
+        return self.row_comparison.base(
+            self.seen, old, self.elsewhere, fills=fills, divergent=divergent
+        )
 
     def next_base(self) -> Base:
         """Return the base after this comparison: the values on which both sides agree now, or else
@@ -427,7 +429,7 @@ class Comparer:
         return sheet, _require_whole(snapshot)
 
     @contextmanager
-    def listing(self) -> Iterator[Callable[[], Snapshot]]:
+    def list_in_background(self) -> Iterator[Callable[[], Snapshot]]:
         """List the pets of the job's statuses while the context does other work. Yield a function
         that returns them; at the end of the context, the list is not read any further.
         """
@@ -621,8 +623,8 @@ class Comparer:
         """
         sheet = comparison.sheet
         conflict_rows = {each.row for each in comparison.plan.conflicts}
-        stuck = [row for row in slots_of(sheet) if row in conflict_rows and row not in pet_ids]
-        rows = stuck or [*sheet.unidentified]
+        unwritable = [row for row in slots_of(sheet) if row in conflict_rows and row not in pet_ids]
+        rows = unwritable or [*sheet.unidentified]
         if not rows or self.job.mode != "two-way":
             return {}
         named = sheet.named_ids | {*pet_ids.values()} | self.elsewhere
@@ -1003,7 +1005,7 @@ _IDENTITY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Differences:
+class RemainingDifferences:
     """The differences between sheet and store."""
 
     job: Job
@@ -1017,7 +1019,7 @@ class Differences:
     is_refused: bool = False
     """True if the round refuses the changes, so they are not to be made."""
     is_first: bool = True
-    stuck: tuple[Obstacle, ...] = ()
+    unwritable: tuple[Obstacle, ...] = ()
     """Cells that cannot be written."""
     unwritten: str = ""
     """Why the sheet could not be written, "" if it could."""
@@ -1109,9 +1111,9 @@ class Differences:
         """Yield the changes for the sheet, and the notes on the differences that remain."""
         if self.comparison.inbound is None:
             return
-        stuck = {each.row: each for each in self.stuck}
+        unwritable = {each.row: each for each in self.unwritable}
         for change in self.comparison.inbound.changes:
-            obstacle = stuck.get(change.row)
+            obstacle = unwritable.get(change.row)
             kind: Kind = "failed" if self.unwritten else self.pending
             problem, hint = self.unwritten or self._describe_take(change), ""
             if "id" in change.values and change.kind == "update" and not self.unwritten:
@@ -1166,12 +1168,13 @@ class Differences:
             problem = f"{len(never):,} pets of the store are in no row"
             yield Difference(kind="note", problem=problem, hint="They stay in the store.")
             never = []
+        decided = self.comparison.decided
         for pet in pets_of(sorted({*unnamed} & known) + never, self.comparison.snapshot.rows):
             yield Difference(
                 kind="note",
                 problem="is in the store, and in no row"
                 if pet.id not in known
-                else f"is no longer in any row; {why_kept(self.comparison.decided, pet.id or 0)}",
+                else f"is no longer in any row; {explain_stay(decided, pet.id or 0)}",
                 pet_id=pet.id,
                 name=pet.name or "",
             )

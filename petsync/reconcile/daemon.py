@@ -27,7 +27,15 @@ from petsync.reconcile.observe import Endpoint, logging_to
 from petsync.reconcile.state import History, StatePaths
 from petsync.settings import HiddenEnvironment
 
-__all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "send_error"]
+__all__ = [
+    "Daemon",
+    "DueJobs",
+    "LiveConfiguration",
+    "Load",
+    "every",
+    "parse_interval",
+    "send_error",
+]
 
 
 # DueJobs: which jobs are due now, and when others will be due.
@@ -162,7 +170,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _INTERRUPTED = 7
 
 
-def interval(text: str) -> float:
+def parse_interval(text: str) -> float:
     """Return a duration such as `90s`, `15m`, `2h` or `1d` in seconds. Raises SettingsError if the
     text is not a duration of at least one second.
     """
@@ -176,7 +184,7 @@ def interval(text: str) -> float:
     return seconds
 
 
-class Run(Protocol):
+class RunFunction(Protocol):
     """The part of the signature of `petsync.reconcile.run` that the daemon uses."""
 
     def __call__(self, config: Configuration, *, job: str) -> Sequence[RoundReport]:
@@ -189,7 +197,7 @@ def every(
     *,
     stop: threading.Event,
     environ: Mapping[str, str] | None = None,
-    run: Run | None = None,
+    run: RunFunction | None = None,
     load: Load | None = None,
     log_format: Literal["text", "json"] | None = None,
     served: Callable[[str], object] = lambda _: None,
@@ -221,7 +229,7 @@ class Daemon:
     due: DueJobs
     seconds: float
     stop: threading.Event
-    run: Run
+    run: RunFunction
     passes: int = 0
     """The number of passes in which jobs without a schedule were due."""
     errors: int = 0
@@ -362,7 +370,7 @@ def _stopping_on_signal(stop: threading.Event) -> Iterator[None]:
             signal.signal(name, was)
 
 
-def _run() -> Run:
+def _run() -> RunFunction:
     from petsync.reconcile import run
 
     return run

@@ -12,7 +12,7 @@ from petsync.errors import SettingsError
 from petsync.plan.report import Rounds
 from petsync.reconcile.context import Watcher, Watchers
 from petsync.reconcile.notify import Notifier
-from petsync.reconcile.observe import watching
+from petsync.reconcile.observe import open_watchers
 from petsync.reconcile.round import reconcile_jobs
 from petsync.reconcile.state import StatePaths
 
@@ -38,7 +38,7 @@ def run_jobs(
     StatePaths(config.state).check()
     if dry_run:
         return reconcile_jobs(config, job=job, dry_run=True, moved=moved, watchers=watchers)
-    with watching(config) as own:
+    with open_watchers(config) as own:
         everybody = [*own, *watchers]
         rounds = reconcile_jobs(config, job=job, moved=moved, watchers=everybody)
         if rounds:

@@ -36,17 +36,17 @@ from petsync.table.cells import make_visible
 __all__ = [
     "NAMES",
     "Deliver",
+    "DigestTally",
     "JobHealth",
     "Memory",
     "Notice",
     "Notifier",
     "PendingNotice",
-    "Tally",
     "as_plain_line",
-    "day_due",
     "decide",
     "digest_lines",
     "enqueue",
+    "find_due_day",
     "is_new",
     "mark_of",
     "mistakes_in",
@@ -68,7 +68,7 @@ _LOCK_TIMEOUT_S = 180.0
 """Seconds to wait for another process that is sending notices."""
 
 
-class Tally(msgspec.Struct):
+class DigestTally(msgspec.Struct):
     """The numbers of a job's rounds and changes since the last digest."""
 
     rounds: int = 0
@@ -116,7 +116,7 @@ class JobHealth(msgspec.Struct, rename=_STORED_NAMES):
     awaits_recovery: bool = False
     """True if a problem was reported, and its recovery was not reported yet."""
     problem_since: float = 0.0
-    tally: Tally = msgspec.field(default_factory=Tally)
+    tally: DigestTally = msgspec.field(default_factory=DigestTally)
 
 
 class PendingNotice(msgspec.Struct):
@@ -485,7 +485,7 @@ _DAYS = 7
 _JUMP = timedelta(days=2)
 
 
-def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
+def find_due_day(memory: Memory, at: dt.time, now: datetime) -> str:
     """Return the local day whose digest is due now, "" if none is.
 
     A day has one digest, even if the clock is set back. If all recorded days are more than two days
@@ -505,7 +505,7 @@ def note_digest(memory: Memory, day: str, now: datetime) -> None:
     memory.digests = (*memory.digests, day)[-_DAYS:]
     memory.digested = now.timestamp()
     for health in memory.health_by_sheet.values():
-        health.tally = Tally()
+        health.tally = DigestTally()
 
 
 def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[str, ...]:
@@ -844,7 +844,7 @@ class Notifier:
     def _digest(
         self, memory: Memory, last: RoundReport, now: datetime
     ) -> tuple[PendingNotice, ...]:
-        day = day_due(memory, self._notify.digest, now)
+        day = find_due_day(memory, self._notify.digest, now)
         if "digest" not in self._notify.on or not day:
             return ()
         lines = digest_lines(memory, self._config, now)

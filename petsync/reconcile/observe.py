@@ -52,10 +52,10 @@ __all__ = [
     "logging_to",
     "measure",
     "note_round",
+    "open_watchers",
     "page_of",
     "read_latest",
     "trace",
-    "watching",
 ]
 
 
@@ -343,7 +343,7 @@ def _handlers(config: Log) -> Iterator[logging.Handler]:
 
 
 @contextmanager
-def watching(config: Configuration) -> Iterator[list[Watcher]]:
+def open_watchers(config: Configuration) -> Iterator[list[Watcher]]:
     """Yield the watchers that `[log]`, `[metrics]` and `[tracing]` enable.
 
     A missing optional dependency is only logged: it does not stop a job.

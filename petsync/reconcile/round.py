@@ -26,7 +26,7 @@ from petsync.plan.rounds import Counts, Difference
 from petsync.reconcile.compare import (
     Comparer,
     Comparison,
-    Differences,
+    RemainingDifferences,
     compare_planned_rows,
     note_copies,
     note_twins,
@@ -37,7 +37,7 @@ from petsync.reconcile.locks import lock_job, lock_store
 from petsync.reconcile.siblings import (
     find_last_restore,
     find_left_pets,
-    give_up,
+    remove_moved_pets,
     with_claims,
     with_last_bases,
     with_siblings,
@@ -45,7 +45,7 @@ from petsync.reconcile.siblings import (
 from petsync.reconcile.sources import Folder, Source, connect_store, sources_of
 from petsync.reconcile.start import (
     RoundStart,
-    SheetFiles,
+    SheetStateFiles,
     assigned_ids,
     build_state,
     compare_sides,
@@ -77,7 +77,7 @@ from petsync.table.base import Base
 __all__ = [
     "WriteResult",
     "check",
-    "is_held",
+    "hold_if_needed",
     "is_to_be_made",
     "make_sheet",
     "reconcile_jobs",
@@ -116,13 +116,13 @@ _UNCHANGED = "Nothing was changed, on either side."
 _NAMED = 5
 
 
-def is_held(
+def hold_if_needed(
     context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
 ) -> bool:
     """Note all differences, and return true if the guard refuses the changes or holds them for a
     confirmation. Raises FindingsError if the job is strict and the sheet has errors.
     """
-    first = Differences(context.job, comparison, is_first=comparer.is_first).all()
+    first = RemainingDifferences(context.job, comparison, is_first=comparer.is_first).all()
     context.note_plan(None if context.job.mode == "pull" else comparison.plan, comparison.inbound)
     ids = _note_new_ids(context, comparer, comparison)
     context.note(drift=sum(each.kind != "note" for each in first))
@@ -148,12 +148,12 @@ def is_held(
     elif is_dry:
         _preview_wait(context, comparer, comparison, start, refusals)
     elif to_store:
-        files = SheetFiles.of(context)
+        files = SheetStateFiles.of(context)
         waits = files.waiting.hold(comparison.plan, comparer.store)
         files.pending.remember(waits, is_own=False)
         _wait(context, comparer, comparison, start, refusals, str(files.waiting.path))
     elif comparison.inbound is not None:
-        files = SheetFiles.of(context)
+        files = SheetStateFiles.of(context)
         files.sheet.hold(comparison.inbound, context.job.name)
         _wait(context, comparer, comparison, start, refusals, str(files.sheet.path))
     return True
@@ -223,15 +223,17 @@ def _can_wait(refusals: Sequence[Refusal]) -> bool:
 
 def _clear_waiting(context: RoundContext, *, keep_store: bool, keep_sheet: bool) -> None:
     if not keep_store:
-        SheetFiles.of(context).waiting.clear()
+        SheetStateFiles.of(context).waiting.clear()
     if not keep_sheet:
-        SheetFiles.of(context).sheet.clear()
+        SheetStateFiles.of(context).sheet.clear()
 
 
 def _refused_differences(
     context: RoundContext, comparer: Comparer, comparison: Comparison
 ) -> tuple[Difference, ...]:
-    return Differences(context.job, comparison, is_refused=True, is_first=comparer.is_first).all()
+    return RemainingDifferences(
+        context.job, comparison, is_refused=True, is_first=comparer.is_first
+    ).all()
 
 
 def _refuse(
@@ -345,7 +347,7 @@ def _preview_wait(
 def _hold(
     context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
 ) -> None:
-    opens = Differences(
+    opens = RemainingDifferences(
         context.job, comparison, pending="waiting", is_first=comparer.is_first
     ).all()
     context.note_open((*start.notes, *opens))
@@ -374,7 +376,7 @@ class WriteResult:
     """
 
     inbound: Inbound
-    stuck: tuple[Obstacle, ...] = ()
+    unwritable: tuple[Obstacle, ...] = ()
     carried: Base | None = None
     digest: str = ""
 
@@ -392,21 +394,21 @@ def write(
     """
     sheet, base = comparison.sheet, start.base
     edits = sheets.edits_of(inbound, sheet)
-    stuck = tuple(sheets.obstacles(sheet, edits))
-    done = select_writable(inbound, stuck)
+    unwritable = tuple(sheets.obstacles(sheet, edits))
+    done = select_writable(inbound, unwritable)
     context.note_plan(context.plan, inbound)
-    rest = edits.without(stuck)
+    rest = edits.without(unwritable)
     if not rest:
-        return WriteResult(done, stuck)
+        return WriteResult(done, unwritable)
     carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
-    versions = SheetFiles.of(context).versions
+    versions = SheetStateFiles.of(context).versions
     # A backup may exist even if the sheet is not written, so store the version first.
     version = versions.keep(_build_version(context, comparison, done, start))
     backup = sheets.write_synced(sheet, rest, base=carried)
     context.note(backup=str(backup), applied=context.round.applied + done.touched.total)
     digest = comparer.read().digest
     versions.put(msgspec.structs.replace(version, after=digest))
-    return WriteResult(done, stuck, carried, digest)
+    return WriteResult(done, unwritable, carried, digest)
 
 
 def _build_version(
@@ -425,9 +427,9 @@ def _build_version(
     )
 
 
-def select_writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
+def select_writable(inbound: Inbound, unwritable: Sequence[Obstacle]) -> Inbound:
     """Return only the changes that can be written completely."""
-    rows = {each.row for each in stuck}
+    rows = {each.row for each in unwritable}
     if not rows:
         return inbound
     new = enumerate(inbound.added, 1)
@@ -479,7 +481,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         _make(context, comparer)
         return
     snapshot: Snapshot | None = None
-    with comparer.listing() as list_pets:
+    with comparer.list_in_background() as list_pets:
         with context.step("read"):
             if context.job.is_in_parts:
                 sheet, snapshot = comparer.read_parts()
@@ -523,7 +525,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             notes = (*(each.note() for each in comparison.overwrites), *notes)
             start = replace(start, notes=(*start.notes, *notes))
     with context.step("guard"):
-        if is_held(context, comparer, comparison, start) or context.owner.dry_run:
+        if hold_if_needed(context, comparer, comparison, start) or context.owner.dry_run:
             return
         check(comparison)
     if context.job.mode != "check":
@@ -542,12 +544,12 @@ class _Execution:
             comparison,
             start,
         )
-        self.files = SheetFiles.of(context)
+        self.files = SheetStateFiles.of(context)
         self.base = start.base
         self.sheet = comparison.sheet
         self.overwrites = {each.note(): each for each in comparison.overwrites}
         """The changes that overwrite changes of the store, by their notes."""
-        self.stuck: tuple[Obstacle, ...] = ()
+        self.unwritable: tuple[Obstacle, ...] = ()
         self.notes: tuple[Difference, ...] = ()
 
     def run(self) -> None:
@@ -570,7 +572,7 @@ class _Execution:
             with context.step("verify"):
                 self._compare_again()
         self._keep()
-        self._note_open(self.comparison, report=context.report, stuck=self.stuck)
+        self._note_open(self.comparison, report=context.report, unwritable=self.unwritable)
 
     def _do_step(self, do: Callable[[], None]) -> None:
         """Do a step; if it ends the round, report the differences that remain."""
@@ -632,7 +634,7 @@ class _Execution:
         beside = replace(beside, row_comparison=sight, inbound=inbound)
         current_start = replace(start, base=self.base)
         result = write(self.context, self.comparer, beside, inbound, current_start)
-        self.stuck = result.stuck
+        self.unwritable = result.unwritable
         if self.base is not None:
             self.base = with_inbound(self.base, result.inbound)
             self.start = start.with_carried(result.carried)
@@ -659,7 +661,7 @@ class _Execution:
             with self.context.step("write"):
                 result = write(self.context, self.comparer, comparison, ids, current_start)
             self.start = self.start.with_carried(result.carried)
-            why = "; ".join(each.problem for each in result.stuck[:1])
+            why = "; ".join(each.problem for each in result.unwritable[:1])
         except SheetError as error:
             why = error.problem
         if why:
@@ -688,7 +690,9 @@ class _Execution:
         reverse order, a pet could stay in two bases.
         """
         lines, start = base.to_lines(), self.start
-        give_up(self.context, base, start.own or frozenset(), self.comparison.sheet.named_ids)
+        remove_moved_pets(
+            self.context, base, start.own or frozenset(), self.comparison.sheet.named_ids
+        )
         self.files.base.keep(lines, start.carried, start.runs, start.checksum)
         self.start = replace(start, own=base.ids)
         if digest:
@@ -712,7 +716,7 @@ class _Execution:
         self.files.versions.undo(undone, digest, self.context.read_at)
 
     def _note_open(self, comparison: Comparison, *, report: Report | None, **more: Any) -> None:
-        opens = Differences(
+        opens = RemainingDifferences(
             self.context.job, comparison, is_first=self.comparer.is_first, report=report, **more
         ).all()
         notes = (
@@ -741,12 +745,18 @@ def _make(context: RoundContext, comparer: Comparer) -> None:
         sheet = comparer.read()
         context.note(rows=len(sheet))
         comparison = comparer.compare(sheet, comparer.snapshot(), sheet.base)
-    files, base, carried = SheetFiles.of(context), comparison.next_base(), digest_of(sheet.base)
+    files, base, carried = (
+        SheetStateFiles.of(context),
+        comparison.next_base(),
+        digest_of(sheet.base),
+    )
     lines = base.to_lines()
     state = build_state(context.round.id, lines, base, sheet, digest=sheet.digest, carried=carried)
     files.base.keep(lines, carried)
     files.versions.store_state(state)
-    context.note_open(Differences(context.job, comparison, is_first=comparer.is_first).all())
+    context.note_open(
+        RemainingDifferences(context.job, comparison, is_first=comparer.is_first).all()
+    )
 
 
 # Rounds: all jobs of a configuration, one after the other. A failed job does not stop the others.

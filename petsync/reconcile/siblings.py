@@ -24,7 +24,7 @@ from petsync.reconcile.context import RoundContext
 from petsync.reconcile.sources import Source, sources_of
 from petsync.reconcile.start import (
     RoundStart,
-    SheetFiles,
+    SheetStateFiles,
     is_before,
     is_same_address,
     with_lost,
@@ -53,7 +53,7 @@ from petsync.table.sheet import Sheet
 __all__ = [
     "find_last_restore",
     "find_left_pets",
-    "give_up",
+    "remove_moved_pets",
     "with_claims",
     "with_last_bases",
     "with_siblings",
@@ -124,7 +124,7 @@ def with_claims(
     return replace(start, claimed=frozenset({*found, *elsewhere}), notes=notes)
 
 
-def give_up(
+def remove_moved_pets(
     context: RoundContext, base: Base, own: frozenset[int], named_ids: frozenset[int]
 ) -> None:
     """Remove pets that are new in this sheet's `base` from the bases of the folder's other sheets.
@@ -182,7 +182,7 @@ def find_last_restore(
         return found
     try:
         for source in _iter_other_sources(context, comparer.store.url):
-            files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
+            files = SheetStateFiles.for_sheet(context.owner.paths, source.job.name, source.part)
             found = max([found, *(each.undone_at for each in files.versions.all())])
         is_restored = any(_iter_backups_since(context, comparer, base))
     except PetsyncError:
@@ -255,7 +255,7 @@ def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
 
 def _is_restored(context: RoundContext, source: Source, comparer: Comparer, since: str) -> bool:
     """Return true if the sheet is a restored older copy, or was one in a round after `since`."""
-    files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
+    files = SheetStateFiles.for_sheet(context.owner.paths, source.job.name, source.part)
     versions = files.versions.all()
     for each in versions:
         if each.is_back or (each.undone_at and is_before(since, each.undone_at)):
@@ -459,7 +459,7 @@ def _find_older_values(
         if source.part == context.round.part:
             continue
         name = (context.job.name, source.part)
-        versions = SheetFiles.for_sheet(context.owner.paths, *name).versions.all()
+        versions = SheetStateFiles.for_sheet(context.owner.paths, *name).versions.all()
         cells = {cell for cell in find_written_cells(versions) if cell[0] in ids}
         columns = {column for _, column in cells if column is not None}
         if not columns:

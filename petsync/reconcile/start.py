@@ -81,7 +81,7 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "RoundStart",
-    "SheetFiles",
+    "SheetStateFiles",
     "assigned_ids",
     "build_state",
     "find_base_of_parts",
@@ -105,7 +105,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class SheetFiles:
+class SheetStateFiles:
     """The stored files of one sheet of a job."""
 
     base: BaseFile
@@ -115,12 +115,12 @@ class SheetFiles:
     versions: Versions
 
     @classmethod
-    def of(cls, context: RoundContext) -> SheetFiles:
+    def of(cls, context: RoundContext) -> SheetStateFiles:
         """Return the files of the round's sheet."""
         return cls.for_sheet(context.owner.paths, context.job.name, context.round.part)
 
     @classmethod
-    def for_sheet(cls, paths: StatePaths, job: str, part: str) -> SheetFiles:
+    def for_sheet(cls, paths: StatePaths, job: str, part: str) -> SheetStateFiles:
         """Return the files of a job's sheet."""
         name = (job, part)
         return cls(
@@ -236,7 +236,7 @@ def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
     """
     if context.job.mode in ("pull", "check"):
         return ()
-    files, is_dry = SheetFiles.of(context), context.owner.dry_run
+    files, is_dry = SheetStateFiles.of(context), context.owner.dry_run
     released = files.waiting.released_plan(store)
     if released and not is_dry:
         files.pending.remember(released, is_own=False)
@@ -269,7 +269,7 @@ def find_start(
         return RoundStart(parts_base, notes=_build_notes(moved))
     start = _find_base(context, sheet, service, past, elsewhere, folder)
     start = replace(start, checksum="" if sheet.base is None else sheet.base.checksum)
-    files = SheetFiles.of(context)
+    files = SheetStateFiles.of(context)
     base = start.base
     if base is None or context.job.mode != "two-way":
         return start
@@ -305,7 +305,7 @@ def _find_base(
     own_base = None if sheet.base is None else as_exported(sheet.base)
     if context.job.mode == "check":
         return RoundStart(own_base)
-    memory = SheetFiles.of(context).base.load(set_aside=not context.owner.dry_run)
+    memory = SheetStateFiles.of(context).base.load(set_aside=not context.owner.dry_run)
     carried = memory.digest_carried(sheet.base)
     # The last round saw another base in the sheet: this sheet was exported again, or is an older
     # file.
@@ -323,16 +323,16 @@ def _find_base(
     base, moved = _check_store_of_base(
         context, memory.base, service, f"the base of job {context.job.name} belongs to"
     )
-    inbound = SheetFiles.of(context).sheet.released_edits(sheet)
+    inbound = SheetStateFiles.of(context).sheet.released_edits(sheet)
     every = _load_versions(context, base, inbound)
     versions = [each for each in every if not each.is_undone]
     last = [each for each in versions if not each.is_state][-1:]
-    cut_off = next((each for each in last if not each.is_agreed), None)
+    cut_off = next((each for each in last if not each.ask_yes_no), None)
     runs, newest = memory.runs, base
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
-    has_ids_by_hand = _has_ids_by_hand(context, sheet, every, service, own)
+    has_ids_by_hand = _has_manual_ids(context, sheet, every, service, own)
     if (
         inbound is None
         and cut_off is not None
@@ -343,14 +343,14 @@ def _find_base(
         newest = with_inbound(base, inbound)
     whole, moved_pets = _with_moved_rows(sheet, newest, every, context.round.part, folder)
     copy = _find_older_copy(context, whole, every, newest.with_pets(moved_pets), other)
-    by_hand, notes_by_hand = _find_runs_by_hand(
+    by_hand, notes_by_hand = _find_manual_runs(
         context, sheet, base.taken_at, service, own, versions=every, last=base
     )
     by_hand, added = _split_added_pets(by_hand, sheet)
     base = base.without(_find_pets_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
-    writes_by_hand = [*_iter_versions_by_hand(sheet, base, new, inbound, service, every)]
+    writes_by_hand = [*_iter_manual_versions(sheet, base, new, inbound, service, every)]
     base = _with_runs(base, new) or base
     if inbound is not None:
         base = with_inbound(base, inbound)
@@ -529,7 +529,7 @@ def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
     if copy.doubts and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
         return OlderCopy()  # in this mode the base has no effect on such a sheet
     if copy.undone and not context.owner.dry_run:
-        SheetFiles.of(context).versions.note_backup(copy.undone)
+        SheetStateFiles.of(context).versions.note_backup(copy.undone)
     return copy
 
 
@@ -541,7 +541,7 @@ def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried:
     if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
         return False
     return bool(
-        find_older_copy(sheet, SheetFiles.of(context).versions.all(), base, carried).versions
+        find_older_copy(sheet, SheetStateFiles.of(context).versions.all(), base, carried).versions
     )
 
 
@@ -562,7 +562,7 @@ def _start_from_export(
     is_older = bool(last) and is_before(base.taken_at, last)
     since = last if is_older else base.taken_at
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
-    by_hand, notes_by_hand = _find_runs_by_hand(context, sheet, since, service, (), bases)
+    by_hand, notes_by_hand = _find_manual_runs(context, sheet, since, service, (), bases)
     by_hand, added = _split_added_pets(by_hand, sheet)
     older = is_older and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
@@ -769,7 +769,7 @@ def _with_runs(base: Base | None, past: Sequence[RecentRun]) -> Base | None:
     return base
 
 
-def _find_runs_by_hand(
+def _find_manual_runs(
     context: RoundContext,
     sheet: Sheet,
     taken_at: str,
@@ -791,7 +791,7 @@ def _find_runs_by_hand(
         return past, notes
     undoing = find_undoing_runs(store.aio.history.runs(store.url))
     since = datetime.fromisoformat(taken_at)
-    for report in _iter_reports_by_hand(context, sheet, store, own, taken_at):
+    for report in _iter_manual_reports(context, sheet, store, own, taken_at):
         if bases and report.plan.base not in bases:
             continue
         later = {
@@ -881,7 +881,7 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
     return find_written_cells(
         each
         for each in versions
-        if each.is_agreed
+        if each.ask_yes_no
         and each.is_written
         and not each.is_undone
         and is_before(planned, each.inbound.created)
@@ -942,7 +942,7 @@ def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
     return msgspec.structs.replace(change, fields=fields) if fields else None
 
 
-def _iter_reports_by_hand(
+def _iter_manual_reports(
     context: RoundContext, sheet: Sheet, store: Store, own: Collection[str], since: str
 ) -> Iterator[Report]:
     """Yield the reports of manual runs of the sheet after the time `since`, the oldest first,
@@ -956,7 +956,7 @@ def _iter_reports_by_hand(
             yield report
 
 
-def _has_ids_by_hand(
+def _has_manual_ids(
     context: RoundContext,
     sheet: Sheet,
     versions: Sequence[Version],
@@ -964,13 +964,13 @@ def _has_ids_by_hand(
     own: Collection[str],
 ) -> bool:
     """Return true if the sheet was applied by hand since a version whose round was killed."""
-    since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
+    since = [Base.from_lines(each.base).taken_at for each in versions if not each.ask_yes_no]
     return bool(since) and any(
-        True for _ in _iter_reports_by_hand(context, sheet, store, own, min(since))
+        True for _ in _iter_manual_reports(context, sheet, store, own, min(since))
     )
 
 
-def _iter_versions_by_hand(
+def _iter_manual_versions(
     sheet: Sheet,
     base: Base,
     past: Sequence[RecentRun],
@@ -1005,7 +1005,7 @@ def _iter_versions_by_hand(
             after=after if has_it else "",
             # It is unknown whether the run wrote the sheet before it was killed; its backup is
             # known.
-            is_agreed=not has_it,
+            ask_yes_no=not has_it,
             is_lost=not has_it,
             is_left=not has_it,
             base=tuple((base if inbound is None else with_inbound(base, inbound)).to_lines()),
@@ -1178,14 +1178,14 @@ def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -
     """Return the sheet's versions; if there are released changes, a version with them comes last.
     It is stored, except in a dry run.
     """
-    versions = SheetFiles.of(context).versions
+    versions = SheetStateFiles.of(context).versions
     known = versions.all()
     if inbound is None or any(each.inbound == inbound for each in known):
         return known
     released = Version(
         round=f"of {inbound.created}",
         before=inbound.digest,
-        is_agreed=True,
+        ask_yes_no=True,
         base=tuple(base.to_lines()),
         inbound=inbound,
     )
@@ -1276,7 +1276,7 @@ def build_state(
         round=round_id,
         before=digest,
         after=digest,
-        is_agreed=True,
+        ask_yes_no=True,
         base=tuple(lines),
         inbound=Inbound(
             created=base.taken_at,

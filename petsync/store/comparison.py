@@ -30,7 +30,7 @@ from petsync.plan.lineage import (
     Match,
     RowRecord,
     find_added_twins,
-    find_gone_rows,
+    find_missing_rows,
     find_rows_of_removed_pets,
     find_suspects,
     identify,
@@ -45,7 +45,7 @@ from petsync.plan.scope import find_ids_to_read, has_unlisted_status, longest_li
 from petsync.plan.uploads import (
     Uploads,
 )
-from petsync.store.runs import History, is_same_file
+from petsync.store.runs import RunHistory, is_same_file
 from petsync.table.arrow import ArrowStream, rows_from_pets
 from petsync.table.frame import has_action, ids_of, unique_texts
 from petsync.table.options import ReadKeywords
@@ -77,7 +77,7 @@ class SheetComparer:
     """
 
     api: AsyncApi
-    history: History
+    history: RunHistory
     read: Callable[..., Sheet]
     snapshot: Callable[[], Awaitable[Snapshot]]
     load_uploads: Callable[[Sheet], Uploads]
@@ -295,7 +295,7 @@ class SheetComparer:
             )
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
-        matches, gone_rows = await asyncio.to_thread(
+        matches, missing_rows = await asyncio.to_thread(
             self._matches, read, vocabulary, suspect_ids, with_undone=with_undone
         )
         record_ids = {each.pet_id for match in matches.values() for each in match.records}
@@ -323,7 +323,7 @@ class SheetComparer:
             found,
             uploads,
             matches,
-            gone_rows,
+            missing_rows,
             undone,
             restored,
             self.history.find_undone_runs(restored.values(), read),
@@ -458,7 +458,7 @@ class SheetComparer:
             return {}, ()
         records = self.history.read_row_records(self.url, sheet, with_undone=with_undone)
         found = self._match_records(sheet, records, vocabulary, suspect_ids)
-        return found, find_gone_rows(sheet, records, found)
+        return found, find_missing_rows(sheet, records, found)
 
     def _match_records(
         self,
