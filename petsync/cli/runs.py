@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from petsync.plan.report import Entry, PastRun, RoundReport
     from petsync.plan.rounds import Round
     from petsync.plan.uploads import UploadReport
-    from petsync.store.runs import History
+    from petsync.store.runs import RunHistory
 
 __all__ = ["command"]
 
@@ -170,10 +170,10 @@ def _check_options(
             must_be_writable(path)
 
 
-def _history(context: Context) -> History:
-    from petsync.store.runs import History
+def _history(context: Context) -> RunHistory:
+    from petsync.store.runs import RunHistory
 
-    return History(context.settings.state)
+    return RunHistory(context.settings.state)
 
 
 def _store(context: Context) -> str | None:
@@ -186,7 +186,7 @@ def _store(context: Context) -> str | None:
     return checked_base(url, with_secret=False)
 
 
-def _iter_names(context: Context, history: History, pet: int | str) -> Iterator[tuple[int, str]]:
+def _iter_names(context: Context, history: RunHistory, pet: int | str) -> Iterator[tuple[int, str]]:
     """Yield the ids and names that pets had before and after the changes of all runs; nothing for a
     pet that is given by id.
     """
@@ -201,7 +201,7 @@ def _iter_names(context: Context, history: History, pet: int | str) -> Iterator[
 
 
 def _find_changes(
-    context: Context, history: History, pet: int, run_id: str
+    context: Context, history: RunHistory, pet: int, run_id: str
 ) -> list[tuple[PastRun, Entry]]:
     if not run_id:
         return history.find_entries(pet, _store(context))
@@ -263,7 +263,7 @@ def _show_pet(context: Context, pet: int, changes: Sequence[tuple[PastRun, Entry
 
 def _show_run(
     context: Context,
-    history: History,
+    history: RunHistory,
     run_id: str,
     limit: int | None,
     results: Path | None,
@@ -298,7 +298,7 @@ def _show_run(
             context.say(f"Saved {path}.")
 
 
-def _save_failed(context: Context, history: History, run_id: str, path: Path) -> None:
+def _save_failed(context: Context, history: RunHistory, run_id: str, path: Path) -> None:
     """Write the failed rows of the run, and say which rows the workbook does not have."""
     from petsync._display import count
     from petsync.profile import profile_from
@@ -344,7 +344,7 @@ def _show_round(
 
 def _show_upload(
     context: Context,
-    history: History,
+    history: RunHistory,
     past: PastRun,
     limit: int | None,
     results: Path | None,
@@ -375,7 +375,7 @@ def _show_upload(
         context.say(f"Saved {page}.")
 
 
-def _load_upload(history: History, past: PastRun) -> UploadReport | None:
+def _load_upload(history: RunHistory, past: PastRun) -> UploadReport | None:
     """Return the upload's report; None if the journal has no list of its files that this petsync
     can read.
     """

@@ -40,7 +40,7 @@ from petsync.store.comparison import SheetComparer
 from petsync.store.edits import PetEditor
 from petsync.store.failed import save_failed_rows
 from petsync.store.images import StoreImages
-from petsync.store.runs import History, OnProgress, Outputs, Runs, UndoPlanner, runs_frame
+from petsync.store.runs import OnProgress, Outputs, RunHistory, Runs, UndoPlanner, runs_frame
 from petsync.store.signin import SignIn
 from petsync.table.arrow import ArrowStream
 from petsync.table.base import base_of_frame, frame_with_base
@@ -321,9 +321,9 @@ class AsyncStore:
         )
 
     @property
-    def history(self) -> History:
+    def history(self) -> RunHistory:
         """The history of runs in the journal."""
-        return History(self.settings.state)
+        return RunHistory(self.settings.state)
 
     def check(self, plan: Plan) -> None:
         """Raise PlanError if the plan is for another store, or StalePlanError if a run of it has

@@ -58,7 +58,7 @@ from petsync.scale.sheets import (
     split_files,
 )
 from petsync.scale.snapshot import PARTS, snapshot_to
-from petsync.store.runs import History
+from petsync.store.runs import RunHistory
 from petsync.table.arrow import SCHEMA, PetTable, sorted_by_id
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS
@@ -92,7 +92,7 @@ class FolderComparer:
     """Compares sheets in folders with one store."""
 
     api: AsyncApi
-    history: History
+    history: RunHistory
 
     async def read(
         self,

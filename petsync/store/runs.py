@@ -40,7 +40,7 @@ from petsync.apply.engine import (
     settle_overtaken,
     settle_superseded,
 )
-from petsync.apply.journal import Journal, RunSession, row_payload, runs_named
+from petsync.apply.journal import Journal, RunSession, build_row_payload, find_runs_named
 from petsync.apply.options import ApplyKeywords, ApplyOptions
 from petsync.apply.planfile import copy_long_plan
 from petsync.apply.undo import (
@@ -102,11 +102,11 @@ from petsync.table.base import Base
 from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = [
-    "History",
     "IntoSheet",
     "OnProgress",
     "OutputRequest",
     "Outputs",
+    "RunHistory",
     "Runs",
     "UndoPlanner",
     "assigns_ids",
@@ -128,7 +128,7 @@ _UNSEEN = frozenset({"not-looked-up", "not-settled"})
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RunHistory:
     """Reads the journal of a state folder, and writes notes to it.
 
     The methods raise PetsyncError if the journal cannot be read.
@@ -159,7 +159,7 @@ class History:
         the matching runs, or else the newest ones.
         """
         runs = self.runs()
-        found = runs_named(runs, name, store)
+        found = find_runs_named(runs, name, store)
         matches = [run for run in found if store in (None, run.store)]
         if len(matches) == 1:
             return matches[0]
@@ -272,7 +272,10 @@ class History:
             if source
             and (
                 (is_file and _is_same(source, sheet))
-                or (_is_gone(source) and is_from_runs(sheet, sheet.base, sent, now, vocabulary))
+                or (
+                    _is_missing_file(source)
+                    and is_from_runs(sheet, sheet.base, sent, now, vocabulary)
+                )
             )
         }
         same = [run.source in names and run.tab == sheet.tab for run in runs]
@@ -355,7 +358,7 @@ def _has_backup_since(record: RowRecord) -> bool:
     return has_backup(Path(record.source), record.digest, started)
 
 
-def _is_gone(source: str) -> bool:
+def _is_missing_file(source: str) -> bool:
     """Return true if a sheet no longer exists; of an address, this is not known."""
     return not is_address(source) and not os.path.lexists(source)
 
@@ -487,7 +490,7 @@ class Outputs:
     too.
     """
 
-    history: History
+    history: RunHistory
 
     def remember(self, plan: Plan, request: OutputRequest, *, timeout: float = 30.0) -> None:
         """Record what the plan's run must write, in place of an earlier record; the record is on
@@ -715,7 +718,7 @@ class Runs:
             started=now.isoformat(timespec="microseconds"),
             total=len(plan.changes),
             plan=plan,
-            payload=row_payload(plan),
+            payload=build_row_payload(plan),
             fingerprint=plan.fingerprint,
             undoes=plan.undoes,
             options=msgspec.to_builtins(options),
@@ -812,7 +815,7 @@ class Runs:
                     or f"`petsync runs` lists the runs of {journal.path}.",
                 )
             return past
-        past = History(self.state).find(run_id, store)
+        past = RunHistory(self.state).find(run_id, store)
         if past.kind == "upload":
             raise PlanError(
                 f"run {past.run_id} uploaded images",
@@ -1029,7 +1032,7 @@ class UndoPlanner:
     """Makes the plans that undo runs of one store."""
 
     api: AsyncApi
-    history: History
+    history: RunHistory
 
     async def plan(
         self,
