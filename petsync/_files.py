@@ -262,7 +262,9 @@ def write_atomically(
         if error is None or (new and isinstance(problem, FileExistsError)):
             raise
         reason = problem.strerror or str(problem)
-        raise error(f"{path} cannot be written: {reason}", hint=_way_out(path, problem)) from None
+        raise error(
+            f"{path} cannot be written: {reason}", hint=_suggest_remedy(path, problem)
+        ) from None
 
 
 def check_name(path: Path) -> None:
@@ -280,7 +282,7 @@ def check_name(path: Path) -> None:
         raise OSError(errno.EINVAL, "Windows reserves this name, or a character in it")
 
 
-def _way_out(path: Path, problem: OSError) -> str:
+def _suggest_remedy(path: Path, problem: OSError) -> str:
     if problem.errno == errno.ELOOP:
         return "Remove the link, or name another file."
     try:

@@ -20,7 +20,7 @@ from scenarios import PETS, Scenario, changed
 from petsync.config.model import Configuration, Job, Log, Metrics, Notify
 from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
 from petsync.plan.report import RoundReport
-from petsync.reconcile.daemon import Daemon, DueJobs, LiveConfiguration, every, interval
+from petsync.reconcile.daemon import Daemon, DueJobs, LiveConfiguration, every, parse_interval
 from petsync.reconcile.observe import Endpoint, measure, page_of
 from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
@@ -71,14 +71,14 @@ class Waits(threading.Event):
 )
 def test_an_interval_is_a_number_with_a_unit(text: str, seconds: float) -> None:
     """An interval is a number of seconds, minutes, hours or days."""
-    assert interval(text) == seconds
+    assert parse_interval(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "0s", "0.5s", "-5m", "5 weeks", "1e9s", "९m9"])
 def test_what_is_no_interval_is_refused(text: str) -> None:
     """An invalid interval is refused, with valid examples in the message."""
     with pytest.raises(SettingsError, match="90s, 15m, 2h or 1d"):
-        interval(text)
+        parse_interval(text)
 
 
 def test_jobs_without_a_schedule_run_with_each_pass(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from petsync.cli.context import (
     Context,
     ask_secret,
     ask_text,
-    is_agreed,
+    ask_yes_no,
     is_interactive,
     print_account,
 )
@@ -136,7 +136,7 @@ def login_command(
     context: Context = ctx.obj
     kind = _choose_sign_in(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
     token_given = context.take_token()
-    with context.connect(signs_in=True, asks_client=kind == "client") as store:
+    with context.connect(signs_in=True, ignores_client=kind == "client") as store:
         is_default = kind == "code" and not (client_id or scopes)
         if is_default and (account := _find_open_account(context, store)) is not None:
             return _explain_open_store(context, account)
@@ -428,7 +428,7 @@ def _iter_flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str
 
 def _confirm(path: Path) -> bool:
     _must_be_interactive(path)
-    return is_agreed("Is that right?")
+    return ask_yes_no("Is that right?")
 
 
 def _must_be_interactive(path: Path) -> None:

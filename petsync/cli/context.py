@@ -65,6 +65,7 @@ __all__ = [
     "as_output_error",
     "ask_secret",
     "ask_text",
+    "ask_yes_no",
     "command",
     "complete_jobs",
     "complete_runs",
@@ -78,7 +79,6 @@ __all__ = [
     "find_url_of_run",
     "flush_output",
     "interruptible_run",
-    "is_agreed",
     "is_interactive",
     "must_be_writable",
     "must_differ",
@@ -156,14 +156,14 @@ def confirm(context: Context, question: str, refusal: str, without_terminal: str
     terminal, do not ask, and print `without_terminal` after `refusal`.
     """
     if sys.stdin.isatty() and sys.stderr.isatty():
-        if is_agreed(question):
+        if ask_yes_no(question):
             return True
         without_terminal = "."
     context.say(f"{refusal}{without_terminal}", "bold")
     return False
 
 
-def is_agreed(question: str, *, default: bool = False) -> bool:
+def ask_yes_no(question: str, *, default: bool = False) -> bool:
     """Ask the user on the terminal, and return true for yes. What was typed before the question is
     discarded, because it cannot be an answer to it.
     """
@@ -332,16 +332,16 @@ class Context:
         *,
         find_job: Callable[[Path], str] = lambda _: "",
         signs_in: bool = False,
-        asks_client: bool = False,
+        ignores_client: bool = False,
     ) -> Store:
         """Return the store that the options name. Raises SettingsError. Sends nothing, except GET
         requests without credentials if the address has no path: it may lack /v2.
 
         If they name none, petsync uses and shows the first of these addresses: the one that
         `find_url` finds in the command's input, that of the last sign-in, that of all runs if it is
-        the same. `find_url` returns the address and where it is from, or "". `asks_client`: ignore
-        the client id and secret of the environment, because the sign-in uses them itself, or asks
-        for them.
+        the same. `find_url` returns the address and where it is from, or "". `ignores_client`:
+        ignore the client id and secret of the environment, because the sign-in uses them itself, or
+        asks for them.
 
         Without another sign-in, petsync uses a job's own sign-in for this store from a confirmed
         petsync.toml, except in commands that sign in or out (`signs_in`). `find_job` takes the
@@ -355,7 +355,7 @@ class Context:
         from petsync.store import store_of
 
         environ = dict(os.environ)
-        if asks_client:
+        if ignores_client:
             for name in ("PETSYNC_CLIENT_ID", "PETSYNC_CLIENT_SECRET"):
                 environ.pop(name, None)
         auth = None
@@ -513,10 +513,10 @@ def find_url_of_run(state: Path, name: str = "") -> tuple[str, str]:
     """Return the address of the store of the runs whose ids begin with `name`, and the newest of
     them; "" for both if there is none, or if they are on several stores.
     """
-    from petsync.apply.journal import Journal, runs_named
+    from petsync.apply.journal import Journal, find_runs_named
 
     runs = Journal.open(state, create=False).runs()
-    found = runs_named(runs, name) if name else runs
+    found = find_runs_named(runs, name) if name else runs
     is_clear = len({run.store for run in found}) == 1
     return (found[0].store, f"run {found[0].run_id}") if is_clear else ("", "")
 
@@ -924,11 +924,11 @@ def complete_runs(_: click.Context, __: click.Parameter, prefix: str) -> list[st
     """Return the ids of the newest runs and rounds in the state folder, the newest first."""
     from petsync.errors import PetsyncError
     from petsync.reconcile.state import History
-    from petsync.store.runs import History as Journal
+    from petsync.store.runs import RunHistory
 
     with suppress(PetsyncError, OSError):
         state = read_settings({}, os.environ, Path()).state
-        ids = [run.run_id for run in Journal(state).runs()]
+        ids = [run.run_id for run in RunHistory(state).runs()]
         ids += [round_.id for round_ in History(state).rounds()]
         return sorted((each for each in ids if each.startswith(prefix)), reverse=True)[
             :_MAX_COMPLETIONS

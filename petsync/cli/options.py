@@ -224,9 +224,9 @@ def find_job_of_run(state: Path, name: str) -> str:
     run's sheet; "" if there is none.
     """
     from petsync.reconcile.state import History
-    from petsync.store.runs import History as Journal
+    from petsync.store.runs import RunHistory
 
-    runs = Journal(state).runs()
+    runs = RunHistory(state).runs()
     run = next((each for each in runs if each.run_id.startswith(name) or name == "last"), None)
     if run is None:
         return ""
@@ -473,10 +473,10 @@ def find_pet_ids(
     option: str,
     given: Iterable[int | str],
     known: Iterable[tuple[int, str]],
-    nobody: str = "no pet",
+    no_pet: str = "no pet",
 ) -> tuple[int, ...]:
     """Return the ids of the pets that are given by id or by name; `known` has the ids and names of
-    pets, a pet with several names more than once. `nobody` is the subject of an error about an
+    pets, a pet with several names more than once. `no_pet` is the subject of an error about an
     unknown name, such as "no pet".
 
     Raises UsageError for a name that no pet or several pets have.
@@ -504,7 +504,7 @@ def find_pet_ids(
             near = difflib.get_close_matches(_fold_name(each), spellings, n=1)
             hint = f" Is it {spellings[near[0]]!r}?" if near else ""
             raise click.UsageError(
-                f"{option}: {each!r} is not the id of a pet, and {nobody} has this name.{hint} An "
+                f"{option}: {each!r} is not the id of a pet, and {no_pet} has this name.{hint} An "
                 "id is a whole number, such as 1001: the column id of the sheet has it."
             )
         found[ids[0]] = None

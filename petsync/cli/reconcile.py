@@ -241,10 +241,10 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     if into is not None and kind != "systemd":
         raise click.UsageError("--into works only with --for systemd.")
     with exiting_on_signal():
-        from petsync.config.load import timetable
+        from petsync.config.load import load_timetable
     from petsync.config.tools import crontab, schedule_notes, scheduled_jobs, units
 
-    table = timetable(file, os.environ)
+    table = load_timetable(file, os.environ)
     if not scheduled_jobs(table):
         raise SettingsError(
             f"no enabled job of {file} has a schedule",
@@ -524,10 +524,15 @@ def _run_forever(
 ) -> int:
     with exiting_on_signal():
         import_module("petsync.reconcile.jobs")
-    from petsync.reconcile.daemon import every, interval
+    from petsync.reconcile.daemon import every, parse_interval
 
     return every(
-        config, interval(text), stop=threading.Event(), environ=environ, log_format=log, load=load
+        config,
+        parse_interval(text),
+        stop=threading.Event(),
+        environ=environ,
+        log_format=log,
+        load=load,
     )
 
 

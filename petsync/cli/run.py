@@ -20,11 +20,11 @@ from petsync.cli import signals
 from petsync.cli.context import (
     Context,
     SheetPath,
+    ask_yes_no,
     complete_runs,
     confirm,
     find_url_of_run,
     interruptible_run,
-    is_agreed,
     is_interactive,
     must_be_writable,
     must_differ,
@@ -81,8 +81,8 @@ __all__ = [
     "apply_sheet_plan",
     "build_outputs",
     "check_outputs",
-    "conclude",
     "confirm_plan",
+    "finish_run",
     "is_sheet_plan",
     "resume_command",
     "run_with_progress",
@@ -344,8 +344,8 @@ def apply_command(
             store.check(plan)  # Keep the record of a run of this plan that has started meanwhile.
             outputs.remember(plan, _build_request(into_sheet, results))
             report, error = apply_plan(context, store, plan, **pacing)
-        is_listed = is_one_reader()
-        return conclude(
+        is_listed = is_same_output()
+        return finish_run(
             context,
             report,
             error,
@@ -382,18 +382,18 @@ def _offer_to_finish(
             "them, and adds no row twice."
         )
         return 0
-    if not is_agreed("Finish it first?", default=True):
+    if not ask_yes_no("Finish it first?", default=True):
         return 0
     _, plan = store.aio.to_resume(past.run_id)
     outputs = build_outputs(store)
     sheet = outputs.sheet(plan, store.api.aio.session.profile.statuses)
     resume = partial(store.resume, past.run_id, **pacing)
     report, error = run_with_progress(context, store, len(plan.changes), resume, text="Resuming")
-    code = conclude(context, report, error, sheet, None, outputs=outputs)
+    code = finish_run(context, report, error, sheet, None, outputs=outputs)
     return code if report.stopped else 0
 
 
-def conclude(
+def finish_run(
     context: Context,
     report: Report,
     error: InterruptedRunError | None,
@@ -530,7 +530,7 @@ def confirm_plan(
     return False
 
 
-def is_one_reader() -> bool:
+def is_same_output() -> bool:
     """Return true if standard error and standard output are the same file or terminal."""
     try:
         out, err = sys.stdout.fileno(), sys.stderr.fileno()
@@ -738,7 +738,7 @@ def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool
         )
         return ""
     question = f"Write the new ids into {sheet.source} itself, and keep a backup?"
-    return "ids" if is_agreed(question, default=True) else ""
+    return "ids" if ask_yes_no(question, default=True) else ""
 
 
 def _build_request(into_sheet: IntoSheet, results: Path | None) -> OutputRequest:
@@ -874,7 +874,9 @@ def resume_command(
             report, error = run_with_progress(
                 context, store, total, partial(store.resume, run, **pacing), text="Resuming"
             )
-        return conclude(context, report, error, sheet, page, outputs=outputs, is_again=is_complete)
+        return finish_run(
+            context, report, error, sheet, page, outputs=outputs, is_again=is_complete
+        )
 
 
 # `petsync undo`: show the undo of a run, ask, and apply it.
@@ -1009,8 +1011,8 @@ def undo_command(
                 return PENDING
             report, error = apply_plan(context, store, plan, **pacing)
             run_outputs = build_outputs(store)
-        is_listed = is_one_reader()
-        return conclude(
+        is_listed = is_same_output()
+        return finish_run(
             context,
             report,
             error,

@@ -29,7 +29,14 @@ from petsync.config.model import (
     Timetable,
     TopOptions,
 )
-from petsync.config.read import ConfigMistake, Document, Reader, read_document, read_top, refuse
+from petsync.config.read import (
+    ConfigDocument,
+    ConfigMistake,
+    Reader,
+    read_document,
+    read_top,
+    refuse,
+)
 from petsync.config.syntax import lines_of
 from petsync.config.templates import mistakes_in
 from petsync.config.values import VARIABLE
@@ -50,7 +57,7 @@ from petsync.settings import (
 from petsync.table.rules import merge_rules
 from petsync.trust import is_confirmed
 
-__all__ = ["ENVIRONMENT_TOO", "NEEDS", "SOURCES", "load", "timetable"]
+__all__ = ["ENVIRONMENT_TOO", "NEEDS", "SOURCES", "load", "load_timetable"]
 
 
 # Load and check a whole petsync.toml.
@@ -129,7 +136,7 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
         )
 
 
-def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
+def load_timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     """Return when each job of the file runs.
 
     An unset variable is a mistake only in a schedule: the scheduler that starts the jobs may set
@@ -152,7 +159,7 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
 class _ConfigFile(NamedTuple):
     """The file that was read; `path` is absolute."""
 
-    document: Document
+    document: ConfigDocument
     path: Path
     file: ConfigurationFile
     """The valid options; values from the environment replace those at the top."""
@@ -181,7 +188,9 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
     file = file.model_copy(update=own)
     # Links in the path are kept, because the jobs' paths are relative to it.
     where = Path(os.path.abspath(document.named))  # noqa: PTH100
-    drafts = list(_drafts(document.raw, file, _credentials(reader, environ), where.parent, reader))
+    drafts = list(
+        _make_drafts(document.raw, file, _read_credentials(reader, environ), where.parent, reader)
+    )
     variables = tuple(f"PETSYNC_{name.upper()}" for name in own)
     return _ConfigFile(document, where, file, drafts, reader, variables, replaced_url)
 
@@ -204,7 +213,7 @@ def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
+def _read_credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of PETSYNC_TOKEN etc."""
     texts = {name: environ.get(f"PETSYNC_{name.upper()}", "").strip() for name in SIGN_IN_KEYS}
     given = {name: text for name, text in texts.items() if text}
@@ -264,7 +273,7 @@ class _Draft:
         return named[0] if len(named) == 1 else ""
 
 
-def _drafts(
+def _make_drafts(
     raw: Mapping[str, Any],
     file: ConfigurationFile,
     credentials: Mapping[str, Any],
@@ -332,7 +341,7 @@ ENVIRONMENT_TOO = {"client_secret": "client_id"}
 """Options of NEEDS, each with the needed option that may come from the environment."""
 
 
-def _source(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_source(draft: _Draft) -> Iterator[ConfigMistake]:
     given = [key for key in SOURCES if key in draft.raw]
     if not given:
         yield draft.mistake(
@@ -348,7 +357,7 @@ def _source(draft: _Draft) -> Iterator[ConfigMistake]:
         )
 
 
-def _companions(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_companions(draft: _Draft) -> Iterator[ConfigMistake]:
     for key, needed in NEEDS.items():
         if key in draft.raw and not any(name in draft.raw for name in needed):
             if key in ENVIRONMENT_TOO and getattr(draft.job, ENVIRONMENT_TOO[key]):
@@ -359,7 +368,7 @@ def _companions(draft: _Draft) -> Iterator[ConfigMistake]:
             )
 
 
-def _query_file(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_query_file(draft: _Draft) -> Iterator[ConfigMistake]:
     path = draft.job.query_file
     if path is None:
         return
@@ -378,7 +387,7 @@ def _query_file(draft: _Draft) -> Iterator[ConfigMistake]:
     )
 
 
-def _of_mode(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_mode(draft: _Draft) -> Iterator[ConfigMistake]:
     for key in _QUERIES:
         if key in draft.raw and draft.mode in _WRITES_SHEET:
             yield draft.mistake(
@@ -400,7 +409,7 @@ def _of_mode(draft: _Draft) -> Iterator[ConfigMistake]:
         )
 
 
-def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_parts(draft: _Draft) -> Iterator[ConfigMistake]:
     """Yield the mistakes in the options of a sheet that is compared in parts."""
     if not draft.job.is_in_parts:
         return
@@ -418,7 +427,7 @@ def _parts(draft: _Draft) -> Iterator[ConfigMistake]:
 _PLAIN = [each for each in READABLE if not each.endswith(PACKED)]
 
 
-def _endings(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_endings(draft: _Draft) -> Iterator[ConfigMistake]:
     for key in ("sheet", "files"):
         # A name with a variable is shown as written.
         name = str(draft.raw[key] if draft.is_filled(key) else getattr(draft.own, key) or "")
@@ -452,7 +461,7 @@ def _endings(draft: _Draft) -> Iterator[ConfigMistake]:
         )
 
 
-def _statuses(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_statuses(draft: _Draft) -> Iterator[ConfigMistake]:
     profile = draft.profile
     for status in draft.own.statuses:
         if status in profile.statuses or profile.any_status:
@@ -466,7 +475,7 @@ def _statuses(draft: _Draft) -> Iterator[ConfigMistake]:
         )
 
 
-def _columns(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_columns(draft: _Draft) -> Iterator[ConfigMistake]:
     seen: dict[str, str] = {}
     for header, column in draft.job.columns.items():
         if column in seen:
@@ -478,7 +487,7 @@ def _columns(draft: _Draft) -> Iterator[ConfigMistake]:
         seen[column] = header
 
 
-def _ways_in(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_sign_in(draft: _Draft) -> Iterator[ConfigMistake]:
     if "token" in draft.raw and "client_secret" in draft.raw:
         yield draft.mistake(
             "client_secret",
@@ -487,7 +496,7 @@ def _ways_in(draft: _Draft) -> Iterator[ConfigMistake]:
         )
 
 
-def _address(draft: _Draft) -> Iterator[ConfigMistake]:
+def _check_address(draft: _Draft) -> Iterator[ConfigMistake]:
     url = draft.job.url
     if not draft.has_url:
         yield draft.mistake(
@@ -510,16 +519,16 @@ def _address(draft: _Draft) -> Iterator[ConfigMistake]:
 
 
 _CHECKS: tuple[Callable[[_Draft], Iterator[ConfigMistake]], ...] = (
-    _source,
-    _companions,
-    _query_file,
-    _of_mode,
-    _parts,
-    _endings,
-    _statuses,
-    _columns,
-    _ways_in,
-    _address,
+    _check_source,
+    _check_companions,
+    _check_query_file,
+    _check_mode,
+    _check_parts,
+    _check_endings,
+    _check_statuses,
+    _check_columns,
+    _check_sign_in,
+    _check_address,
 )
 
 
@@ -540,7 +549,7 @@ def _check_jobs(
         yield from _check_pair(first, second)
     yield from _check_output(("log", "file"), file.log.file, drafts)
     yield from _check_output(("metrics", "textfile"), file.metrics.textfile, drafts)
-    yield from _metrics(file.metrics)
+    yield from _check_metrics(file.metrics)
     for event, texts in file.notify.templates.items():
         for part, text in zip(("title", "body"), texts, strict=True):
             for mistake in mistakes_in(text):
@@ -622,11 +631,12 @@ def _same_store(first: _Draft, second: _Draft) -> bool:
 def _overlap(first: _Draft, second: _Draft) -> bool:
     """Return true if a pet may be in the scope of both jobs."""
     return all(
-        _meet(getattr(first.own, key), getattr(second.own, key)) for key in ("statuses", "tags")
+        _have_common_item(getattr(first.own, key), getattr(second.own, key))
+        for key in ("statuses", "tags")
     )
 
 
-def _meet(ours: Sequence[str], others: Sequence[str]) -> bool:
+def _have_common_item(ours: Sequence[str], others: Sequence[str]) -> bool:
     return not ours or not others or bool({*ours} & {*others})
 
 
@@ -681,7 +691,7 @@ def _normalize_path(path: object) -> str:
     return os.path.normcase(os.path.normpath(str(path)))
 
 
-def _metrics(metrics: Metrics) -> Iterator[ConfigMistake]:
+def _check_metrics(metrics: Metrics) -> Iterator[ConfigMistake]:
     textfile = metrics.textfile
     if textfile is not None and textfile.suffix != ".prom":
         yield ConfigMistake(

@@ -26,14 +26,20 @@ from petsync.config.model import (
     toml_value,
     values_set_by,
 )
-from petsync.config.syntax import KeyPath, encoding, line_of, lines_of, problem
+from petsync.config.syntax import (
+    KeyPath,
+    explain_encoding_error,
+    explain_syntax_error,
+    line_of,
+    lines_of,
+)
 from petsync.config.values import VARIABLE, BadValueError, Kind, format_value
 from petsync.errors import ConfigurationError, Problem, SettingsError
 from petsync.settings import Secret, as_written, expand_variables, find_nearest, read_file
 from petsync.table.rules import RuleError, find_repeated
 from petsync.trust import SECRETS, names_in
 
-__all__ = ["ConfigMistake", "Document", "Reader", "read_document", "read_top", "refuse"]
+__all__ = ["ConfigDocument", "ConfigMistake", "Reader", "read_document", "read_top", "refuse"]
 
 
 _AnyTable = TypeVar("_AnyTable", bound=Table)
@@ -470,7 +476,7 @@ def read_top(reader: Reader, raw: Mapping[str, Any]) -> dict[str, Any]:
 # The text of the file, and the error with its mistakes.
 
 
-class Document(NamedTuple):
+class ConfigDocument(NamedTuple):
     """A petsync.toml as written: `named` is the given path."""
 
     named: Path
@@ -482,7 +488,7 @@ class Document(NamedTuple):
         return f"Document({str(self.named)!r})"
 
 
-def read_document(file: Path) -> Document:
+def read_document(file: Path) -> ConfigDocument:
     """Return the content of a file. Raises ConfigurationError if it cannot be read, or is not
     TOML.
     """
@@ -493,23 +499,23 @@ def read_document(file: Path) -> Document:
     return found
 
 
-def _read_or_refuse(file: Path) -> Document | ConfigurationError:
+def _read_or_refuse(file: Path) -> ConfigDocument | ConfigurationError:
     try:
         text = read_file(file)
-        return Document(file, text, tomllib.loads(text))
+        return ConfigDocument(file, text, tomllib.loads(text))
     except FileNotFoundError:
         return ConfigurationError(
             f"there is no {file}", hint="`petsync init` writes an example with explanations."
         )
     except UnicodeDecodeError as error:
-        return _error(file, [encoding(str(file), error)])
+        return _error(file, [explain_encoding_error(str(file), error)])
     except OSError as error:
         return ConfigurationError(f"{file} cannot be read: {error.strerror}")
     except tomllib.TOMLDecodeError as error:
-        return _error(file, [problem(str(file), text, error)])
+        return _error(file, [explain_syntax_error(str(file), text, error)])
 
 
-def refuse(document: Document, reader: Reader, mistakes: Iterable[ConfigMistake]) -> None:
+def refuse(document: ConfigDocument, reader: Reader, mistakes: Iterable[ConfigMistake]) -> None:
     """Raise ConfigurationError if there are mistakes. It shows no variable's value."""
     if not (wrong := [*mistakes]):
         return

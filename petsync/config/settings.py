@@ -31,7 +31,7 @@ from petsync.settings import (
 from petsync.trust import allowed_names, is_confirmed, names_in
 
 if TYPE_CHECKING:
-    from petsync.config.read import Document
+    from petsync.config.read import ConfigDocument
 
 __all__ = ["read_job_sign_ins", "read_settings"]
 
@@ -93,7 +93,7 @@ def _read_file(
 
 
 def read_job_sign_ins(
-    document: Document, environ: Mapping[str, str], *, is_confirmed: bool
+    document: ConfigDocument, environ: Mapping[str, str], *, is_confirmed: bool
 ) -> tuple[JobSignIn, ...]:
     """Return the jobs' own sign-ins in the file. They have values only if the user has confirmed
     the file and the variables are set. A mistake in a job is not reported: `petsync reconcile` and

@@ -11,7 +11,14 @@ from typing import Any
 from petsync.config.model import OPTIONS
 from petsync.errors import Problem
 
-__all__ = ["KeyPath", "encoding", "line_of", "lines_of", "problem", "statements"]
+__all__ = [
+    "KeyPath",
+    "explain_encoding_error",
+    "explain_syntax_error",
+    "line_of",
+    "lines_of",
+    "statements",
+]
 
 
 KeyPath = tuple[str, ...]
@@ -94,7 +101,7 @@ _ODD_KEY = re.compile(r"^\s*(\w[\w .-]*?)\s*=")
 _CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
 
 
-def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
+def explain_syntax_error(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     """Return the syntax mistake that the parser found."""
     place = _PLACE.search(str(error))
     message = _PLACE.sub("", str(error))
@@ -106,7 +113,7 @@ def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     return Problem(file, start, "", *_suggest_line(statement.partition("\n")[0], message))
 
 
-def encoding(file: str, error: UnicodeDecodeError) -> Problem:
+def explain_encoding_error(file: str, error: UnicodeDecodeError) -> Problem:
     """Return the mistake for a file that is not UTF-8."""
     data = error.object
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:200].count(0) > 20:

@@ -112,9 +112,9 @@ def _describe_unknown(name: str) -> str:
 def fill(text: str, values: Mapping[str, str]) -> str:
     """Return the text with the values inserted, without the lines in which all names are empty."""
     lines = (Template(line) for line in text.splitlines())
-    return "\n".join(line.safe_substitute(values) for line in lines if _says(line, values))
+    return "\n".join(line.safe_substitute(values) for line in lines if _has_value(line, values))
 
 
-def _says(line: Template, values: Mapping[str, str]) -> bool:
+def _has_value(line: Template, values: Mapping[str, str]) -> bool:
     names = line.get_identifiers()
     return not names or any(values.get(name) for name in names)

@@ -855,13 +855,13 @@ def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
         entry.outcome,
         entry.cause,
         entry.message,
-        cure=_find_cure(entry),
+        cure=_find_advice(entry),
         urls=_urls(entry) if is_applied else (),
         sent=picture.sent_size if is_applied and entry.cause != "confirmed" else 0,
     )
 
 
-def _find_cure(entry: Entry) -> str:
+def _find_advice(entry: Entry) -> str:
     """Return the advice to the user; "" if nothing is left to do, or if the same upload would fail
     again.
     """

@@ -30,7 +30,7 @@ from petsync.report.document import (
     format_title,
     order_blocks,
 )
-from petsync.report.textdiff import fit_texts, quote_item, split_items, traits
+from petsync.report.textdiff import describe_traits, fit_texts, quote_item, split_items
 from petsync.report.words import shorten
 from petsync.table.cells import make_visible
 
@@ -331,7 +331,9 @@ def _contents(record: Record) -> Iterator[Lines]:
             yield [UNITS[field[0]], *_values(field)]
     message = words.sentences(record.message, record.cure if not record.fields else "")
     if whole or message or not record.fields:
-        yield ["<br>".join(filter(None, (code(traits(whole), 2 * _VALUE), prose(message))))]
+        yield [
+            "<br>".join(filter(None, (code(describe_traits(whole), 2 * _VALUE), prose(message))))
+        ]
 
 
 def _values(field: Field) -> Iterator[str]:

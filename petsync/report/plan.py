@@ -32,12 +32,12 @@ __all__ = [
     "RELEASED",
     "ROW_KINDS",
     "Kind",
-    "of_blocked",
-    "of_change",
-    "of_conflict",
-    "of_note",
-    "of_sheet_change",
     "plan_alerts",
+    "record_of_blocked",
+    "record_of_change",
+    "record_of_conflict",
+    "record_of_note",
+    "record_of_sheet_change",
     "record_text",
     "records",
     "summary_rows",
@@ -74,14 +74,14 @@ _BOTH_CHANGED = "Changed in the sheet and in the store since the export."
 
 def records(plan: Plan) -> Iterator[Record]:
     """Yield the record of every row of the plan, in the order of `KINDS`."""
-    yield from map(of_conflict, plan.conflicts)
-    yield from map(of_blocked, plan.blocked)
+    yield from map(record_of_conflict, plan.conflicts)
+    yield from map(record_of_blocked, plan.blocked)
     clashes = clashes_by_row(plan)
     for change in plan.changes:
-        yield of_change(change, clashes.get(change.row))
+        yield record_of_change(change, clashes.get(change.row))
 
 
-def of_change(change: Change, clash: Conflict | None = None) -> Record:
+def record_of_change(change: Change, clash: Conflict | None = None) -> Record:
     """Return the record of a change; `clash` is the conflict of the same row, if any."""
     pet, is_update = words.pet_of(change), change.kind == "update"
     return Record(
@@ -94,7 +94,7 @@ def of_change(change: Change, clash: Conflict | None = None) -> Record:
     )
 
 
-def of_conflict(conflict: Conflict) -> Record:
+def record_of_conflict(conflict: Conflict) -> Record:
     return Record(
         KINDS.index("conflict"),
         "" if conflict.pet_id is None else str(conflict.pet_id),
@@ -107,7 +107,7 @@ def of_conflict(conflict: Conflict) -> Record:
     )
 
 
-def of_blocked(row: Blocked) -> Record:
+def record_of_blocked(row: Blocked) -> Record:
     return Record(
         KINDS.index("blocked"),
         "" if row.pet_id is None else str(row.pet_id),
@@ -117,12 +117,12 @@ def of_blocked(row: Blocked) -> Record:
     )
 
 
-def of_note(note: str) -> Record:
+def record_of_note(note: str) -> Record:
     """Return the record of a note. Its kind is the only one in `NOTE_KINDS`."""
     return Record(0, "", "", "", message=make_visible(note))
 
 
-def of_sheet_change(change: SheetChange) -> Record:
+def record_of_sheet_change(change: SheetChange) -> Record:
     fields = {_unit(column): texts for column, texts in change.values.items() if column != "id"}
     is_update = change.kind == "update"
     return Record(

@@ -14,11 +14,11 @@ from petsync.report.round import status_badge
 
 __all__ = [
     "axis_limit",
-    "plots",
+    "draw_plots",
+    "draw_status_strip",
     "round_up_to_mark",
     "short_duration",
     "short_number",
-    "status_strip",
     "steps",
     "steps_in_time",
 ]
@@ -239,7 +239,7 @@ _OPEN: Mapping[str, tuple[str, str]] = {
 }
 
 
-def plots(periods: Sequence[Period], name: str) -> Iterator[Figure]:
+def draw_plots(periods: Sequence[Period], name: str) -> Iterator[Figure]:
     """Yield the four plots of a job; their names begin with `name`."""
     yield _changes_plot(periods, f"{name}-changes")
     yield _open_plot(periods, f"{name}-open")
@@ -261,7 +261,7 @@ def plots(periods: Sequence[Period], name: str) -> Iterator[Figure]:
     )
 
 
-def status_strip(periods: Sequence[Period], name: str) -> Figure:
+def draw_status_strip(periods: Sequence[Period], name: str) -> Figure:
     """Return the status of each period as a shape and a sign, the newest at the right."""
     title = "How each round ended"
     width, height = _CELL * max(len(periods), 1), _CELL + 4

@@ -39,10 +39,10 @@ __all__ = [
     "Kind",
     "Level",
     "StatusWords",
+    "advice_for_kind",
     "by_kind",
     "commands",
     "commands_title",
-    "cure_of_kind",
     "describe_sheet_result",
     "describe_store_result",
     "describe_written",
@@ -392,7 +392,7 @@ def by_kind(differences: Sequence[Difference]) -> dict[Kind, list[Difference]]:
     return {kind: members for kind, members in groups.items() if members}
 
 
-def cure_of_kind(kind: Kind, round_: Round) -> str:
+def advice_for_kind(kind: Kind, round_: Round) -> str:
     """Return what to do about a kind of difference that this round left."""
     special_cases: tuple[tuple[Kind, bool, str], ...] = (
         ("drift", round_.mode == "check", _CHECK_CURE),

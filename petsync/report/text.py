@@ -46,12 +46,12 @@ from petsync.report.document import (
 )
 from petsync.report.textdiff import (
     SideBySide,
+    describe_traits,
     fit_texts,
     fold_items,
     mark_differences,
     quote_item,
     split_items,
-    traits,
 )
 from petsync.report.words import EMPTY, SYMBOL, Mark, capital, number, sentences, shorten, wrap
 from petsync.table.cells import make_visible
@@ -565,7 +565,7 @@ def _field_lines(fields: Sequence[Field], width: int) -> Iterator[Text]:
     one paragraph. Clashes are left out.
     """
     if whole := [field for field in fields if len(field) == 2]:
-        yield from _paragraph(traits(whole), width, indent=_INNER)
+        yield from _paragraph(describe_traits(whole), width, indent=_INNER)
     for field in fields:
         if len(field) != 3:
             continue

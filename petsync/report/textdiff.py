@@ -31,6 +31,7 @@ __all__ = [
     "SideBySide",
     "compare_cells",
     "compare_texts",
+    "describe_traits",
     "fit_texts",
     "fold_items",
     "items",
@@ -39,7 +40,6 @@ __all__ = [
     "quote_item",
     "shorten_common",
     "split_items",
-    "traits",
 ]
 
 
@@ -248,7 +248,7 @@ _ITEM_WIDTH = 60
 _SEPARATORS = ",;"
 
 
-def traits(fields: Iterable[Field]) -> str:
+def describe_traits(fields: Iterable[Field]) -> str:
     """Describe a pet by the fields of its record: `available; category: Dogs (1); 2 photos`."""
     return "; ".join(_trait(UNITS[field[0]], field[1]) for field in fields)
 

@@ -91,7 +91,7 @@ __all__ = [
     "plan_facts",
     "plan_summary",
     "quote_text",
-    "refusal_cure",
+    "refusal_advice",
     "report_facts",
     "report_summary",
     "result_names",
@@ -753,7 +753,7 @@ def describe_clashes(conflict: Conflict) -> str:
     return f"in conflict, and {'' if conflict.winner == 'sheet' else 'not '}sent: {fields}"
 
 
-def refusal_cure(refusal: Refusal) -> str:
+def refusal_advice(refusal: Refusal) -> str:
     """Return what to do about a limit that a plan exceeds."""
     if refusal.override:
         return f"{refusal.cure}."
@@ -764,7 +764,7 @@ def refusal_cure(refusal: Refusal) -> str:
 
 def describe_refusal(refusal: Refusal) -> str:
     """Return why the guard refuses a plan, and what would allow it, if anything does."""
-    cure = refusal_cure(refusal)
+    cure = refusal_advice(refusal)
     if refusal.override:
         cure = cure.replace(refusal.override, f"`{refusal.override}`")
     return f"{sentences(capital(refusal.problem))} {cure}"

@@ -25,8 +25,8 @@ from petsync.plan.differences import Differences
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Report, Result
 from petsync.report import words
-from petsync.report.plan import of_change, summary_rows
-from petsync.report.textdiff import Piece, compare_cells, compare_texts, traits
+from petsync.report.plan import record_of_change, summary_rows
+from petsync.report.textdiff import Piece, compare_cells, compare_texts, describe_traits
 from petsync.report.words import (
     EMPTY,
     NO_CURE,
@@ -408,7 +408,7 @@ def _verdict(plan: Plan) -> Iterator[Sequence[Value]]:
     if plan.verdict.ok:
         yield _KEPT, "", words.LIMITS_KEPT
     for refusal in plan.verdict.refusals:
-        yield _REFUSED, "", words.sentences(refusal.problem, words.refusal_cure(refusal))
+        yield _REFUSED, "", words.sentences(refusal.problem, words.refusal_advice(refusal))
 
 
 def _change_rows(plan: Plan) -> Iterator[Sequence[Value]]:
@@ -421,7 +421,7 @@ def _change_rows(plan: Plan) -> Iterator[Sequence[Value]]:
 
 def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
     if isinstance(change, Delete):
-        yield "(the pet)", traits(of_change(change).fields), ""
+        yield "(the pet)", describe_traits(record_of_change(change).fields), ""
         return
     for column in change.fields:
         before, after = compare_cells(change.before, change.after, column)

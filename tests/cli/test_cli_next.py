@@ -175,20 +175,20 @@ def test_a_disk_that_is_full_after_the_last_change(
     sheet, note = Path("pets.csv"), "x" * _ROOM
     sheet.write_text(f"id,name,status,note\n1,Max,available,{note}\n,New,sold,\n", "utf-8")
     before = sheet.read_text("utf-8")
-    finish, conclude = RunSession.finish, run.conclude
+    finish, finish_run = RunSession.finish, run.finish_run
 
     async def finish_on_full_disk(session: RunSession, *, stopped: str = "") -> None:
         with full_disk(size):
             await finish(session, stopped=stopped)
 
-    def conclude_on_full_disk(*args: Any, **options: Any) -> int:
+    def finish_run_on_full_disk(*args: Any, **options: Any) -> int:
         with full_disk(size):
-            return conclude(*args, **options)
+            return finish_run(*args, **options)
 
     with monkeypatch.context() as patch:
         if code == 7:
             patch.setattr(RunSession, "finish", finish_on_full_disk)
-        patch.setattr(run, "conclude", conclude_on_full_disk)
+        patch.setattr(run, "finish_run", finish_run_on_full_disk)
         done = shell("apply", sheet, *to(box), "--yes", option, "--report", "r.html")
     assert done.code == code, done.err
     assert "2 applied" in done.out

@@ -27,7 +27,7 @@ from petsync.report.document import (
     Table,
     fold_limit,
 )
-from petsync.report.plan import NOTE_KINDS, of_note, record_text, value_of, values_of
+from petsync.report.plan import NOTE_KINDS, record_of_note, record_text, value_of, values_of
 from petsync.report.words import first, number
 
 __all__ = ["diff_page_view", "diff_title", "diff_view", "kind_titles"]
@@ -125,7 +125,7 @@ def _part(
 
 def _notes(found: Differences) -> Iterator[Details]:
     if found.notes:
-        records = Records(MappedRecords(found.notes, of_note), NOTE_KINDS)
+        records = Records(MappedRecords(found.notes, record_of_note), NOTE_KINDS)
         yield Details(words.count(len(found.notes), "note"), [records])
 
 

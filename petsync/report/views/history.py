@@ -33,7 +33,7 @@ from petsync.report.history import (
     periods_by_turn,
     rounds_to_look_at,
 )
-from petsync.report.plots import plots, status_strip
+from petsync.report.plots import draw_plots, draw_status_strip
 from petsync.report.round import (
     STATUS_WORDS,
     commands,
@@ -118,15 +118,15 @@ def _job_blocks(
         yield from _round_alert(round_)
     if more := format_more(max(len(bad_rounds) - _MAX_ALERTS, 0)):
         yield Note(more)
-    yield Figures([status_strip(periods, f"{name}-ends")])
-    yield Figures(list(plots(periods, name)))
+    yield Figures([draw_status_strip(periods, f"{name}-ends")])
+    yield Figures(list(draw_plots(periods, name)))
     if len(turns) > _MAX_TURNS:
         periods = periods_by_time(turns, _MAX_PERIODS)
         yield Details(
             f"The entire period: {count(len(turns), 'round')} since {turns[0].at:%Y-%m-%d}",
             [
                 Note(describe_period_length(periods), "quiet"),
-                Figures(list(plots(periods, f"{name}-all"))),
+                Figures(list(draw_plots(periods, f"{name}-all"))),
             ],
         )
 

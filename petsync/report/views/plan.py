@@ -33,12 +33,12 @@ from petsync.report.plan import (
     NOTE_KINDS,
     RELEASED,
     ROW_KINDS,
-    of_blocked,
-    of_change,
-    of_conflict,
-    of_note,
-    of_sheet_change,
     plan_alerts,
+    record_of_blocked,
+    record_of_change,
+    record_of_conflict,
+    record_of_note,
+    record_of_sheet_change,
     records,
 )
 from petsync.report.words import (
@@ -115,7 +115,7 @@ def _blocks(
     clashes = clashes_by_row(plan)
 
     def record_change(change: Change) -> Record:
-        return of_change(change, clashes.get(change.row))
+        return record_of_change(change, clashes.get(change.row))
 
     for kind in words.KINDS:
         title = f"{words.HEADING[kind]} {words.count(changes[kind].total, 'pet')}"
@@ -125,9 +125,11 @@ def _blocks(
     for winner in words.WINNERS:
         title = words.conflicts_title(conflicts[winner].total, winner)
         note = words.describe_choice(plan, winner)
-        yield from _part(plan, title, conflicts[winner], of_conflict, limit, note, is_urgent=True)
+        yield from _part(
+            plan, title, conflicts[winner], record_of_conflict, limit, note, is_urgent=True
+        )
     title = words.format_need_fixing(blocked.total)
-    yield from _part(plan, title, blocked, of_blocked, limit)
+    yield from _part(plan, title, blocked, record_of_blocked, limit)
     if others := _count_others(plan, shown):
         yield Note(others, "quiet")
     yield from _notes_part(plan, notes, limit, is_open=False)
@@ -207,7 +209,7 @@ def _notes_part(
     plan: Plan, notes: Listing[str], limit: int | None, *, is_open: bool = True
 ) -> Iterator[Details]:
     title = words.count(notes.total, "note")
-    yield from _part(plan, title, notes, of_note, limit, kinds=NOTE_KINDS, is_open=is_open)
+    yield from _part(plan, title, notes, record_of_note, limit, kinds=NOTE_KINDS, is_open=is_open)
 
 
 def _page_blocks(plan: Plan) -> Iterator[Block]:
@@ -241,7 +243,7 @@ def _inbound_blocks(inbound: Inbound, limit: int | None) -> Iterator[Block]:
     if release := release_of([note.problem for note in inbound.notes[:1]]):
         yield Alert(RELEASED, [release])
     title = f"Rows: {counts.update:,} changed, {counts.add:,} added, {counts.delete:,} removed."
-    rows = MappedRecords(changes.shown, of_sheet_change)
+    rows = MappedRecords(changes.shown, record_of_sheet_change)
     yield Details(title, [Records(rows, ROW_KINDS, changes.more)])
     if changes.more:
         yield Note(_SEE_ALL_INBOUND, "quiet")

@@ -24,7 +24,7 @@ from petsync.report.document import (
     fold_limit,
     format_more,
 )
-from petsync.report.plan import ROW_KINDS, of_change
+from petsync.report.plan import ROW_KINDS, record_of_change
 from petsync.report.views.run import outcome_blocks, totals_table
 from petsync.report.words import count, first, number
 
@@ -117,7 +117,7 @@ def _format_counts(counts: list[int]) -> list[str]:
 def _new_pets(rehearsal: Rehearsal, limit: int | None) -> Iterator[Details]:
     listing = first(rehearsal.assigned_ids(), limit)
     rows = [
-        msgspec.structs.replace(of_change(change), pet_id=str(pet_id), fields=())
+        msgspec.structs.replace(record_of_change(change), pet_id=str(pet_id), fields=())
         for change, pet_id in listing.shown
     ]
     pets = count(listing.total, "new pet")

@@ -25,17 +25,17 @@ from petsync.report.document import (
     fold_limit,
     format_more,
 )
-from petsync.report.plan import ROW_KINDS, of_change, of_sheet_change, plan_alerts
+from petsync.report.plan import ROW_KINDS, plan_alerts, record_of_change, record_of_sheet_change
 from petsync.report.round import (
     KIND_NAMES,
     LEVELS,
     MARKS,
     STATUS_WORDS,
     Kind,
+    advice_for_kind,
     by_kind,
     commands,
     commands_title,
-    cure_of_kind,
     describe_sheet_result,
     describe_store_result,
     describe_written,
@@ -168,7 +168,7 @@ def _page_blocks(round_report: RoundReport) -> Iterator[Block]:
         yield Details(_STORE_TITLE, list(_store_changes(round_report, round_report.plan)))
     if round_report.sheet:
         shown = first(round_report.sheet, _MAX_ROWS)
-        records = list(map(of_sheet_change, shown.shown))
+        records = list(map(record_of_sheet_change, shown.shown))
         note = Note(describe_sheet_result(round_report))
         yield Details(_SHEET_TITLE, [note, Records(records, ROW_KINDS, shown.more)])
 
@@ -209,7 +209,7 @@ def _change_records(
     for n, change in enumerate(changes):
         result = results.get(n)
         if report is None or result is None or (result.outcome, result.message) == ("applied", ""):
-            yield of_change(change, clashes.get(change.row))
+            yield record_of_change(change, clashes.get(change.row))
         else:
             kind = len(ROW_KINDS) + OUTCOMES.index(result.outcome)
             yield outcome_record(result, change, kind, report, clashes)
@@ -295,7 +295,7 @@ def _differences(
         meaning = kind_meaning(kind, differences, round_report.round)
         yield Details(
             f"{open_title(kind, len(differences))}: {meaning}",
-            [Note(cure_of_kind(kind, round_report.round), "quiet"), *groups, *table],
+            [Note(advice_for_kind(kind, round_report.round), "quiet"), *groups, *table],
             is_open=is_open,
         )
 

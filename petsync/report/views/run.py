@@ -40,7 +40,13 @@ from petsync.report.document import (
     fold_limit,
     format_more,
 )
-from petsync.report.plan import ROW_KINDS, of_blocked, of_change, of_conflict, record_text
+from petsync.report.plan import (
+    ROW_KINDS,
+    record_of_blocked,
+    record_of_change,
+    record_of_conflict,
+    record_text,
+)
 from petsync.report.words import (
     BRIEF_CAUSES,
     ResultGroup,
@@ -175,14 +181,14 @@ def outcome_record(
     the block; `clashes` are the plan's conflicts about single fields.
     """
     if isinstance(planned, Conflict):
-        return msgspec.structs.replace(of_conflict(planned), kind=kind)
+        return msgspec.structs.replace(record_of_conflict(planned), kind=kind)
     if isinstance(planned, Blocked):
-        return msgspec.structs.replace(of_blocked(planned), kind=kind)
+        return msgspec.structs.replace(record_of_blocked(planned), kind=kind)
     pet_id = result.pet_id if result.assigned_id is None else result.assigned_id
     shown_id = "" if pet_id is None else str(pet_id)
     record = Record(kind, shown_id, "", record_text(result.source))
     if planned is not None:
-        record = of_change(planned, clashes.get(planned.row))
+        record = record_of_change(planned, clashes.get(planned.row))
         record = msgspec.structs.replace(record, kind=kind, pet_id=shown_id or record.pet_id)
     cause = words.describe_cause(
         result.outcome, result.cause, report.run_id, report.plan.undoes
@@ -460,7 +466,7 @@ def _outcome_note(text: str, outcome: Outcome | None) -> Note:
 def _change_records(entry: Entry) -> Iterator[Records]:
     """Yield the change that the run made or planned, if the journal has it."""
     if change := _find_change(entry):
-        yield Records([of_change(change)], ROW_KINDS)
+        yield Records([record_of_change(change)], ROW_KINDS)
 
 
 def _find_change(entry: Entry) -> Change | None:
