@@ -26,7 +26,7 @@ __all__ = [
     "READABLE",
     "Check",
     "Diagnosis",
-    "Facts",
+    "Observations",
     "ProbeClient",
     "Site",
     "Verdict",
@@ -161,7 +161,7 @@ class Check:
 
 
 @dataclass(slots=True, kw_only=True)
-class Facts:
+class Observations:
     """Observed values of profile fields; None if not observed."""
 
     arrays: frozenset[str] | None = None
@@ -193,7 +193,7 @@ class Diagnosis:
     url: str
     profile: ServiceProfile
     checks: tuple[Check, ...]
-    facts: Facts
+    facts: Observations
     pets: Mapping[str, int] = field(default_factory=dict)
     """The number of pets by status."""
     requests: int = 0
@@ -239,7 +239,7 @@ async def find_version(session: Session) -> str:
     """
     if urlsplit(session.base_url).path:
         return ""
-    alone = session.trial(Credentials())
+    alone = session.make_trial_session(Credentials())
     try:
         if await _is_store_at(alone, "") is False and await _is_store_at(alone, MISSING_VERSION):
             return MISSING_VERSION
@@ -281,7 +281,7 @@ NO_STATUS = "petsync-doctor-asks"
 class Site:
     session: Session
     client: ProbeClient
-    facts: Facts = field(default_factory=Facts)
+    facts: Observations = field(default_factory=Observations)
     ids: dict[str, set[int]] = field(default_factory=dict)
     """The ids of the listed pets, by status."""
     sample: Pet = field(default_factory=Pet)
@@ -324,7 +324,7 @@ class Site:
         """Return the HTTP status of a small query without credentials."""
         return await self._fetch_status("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
 
-    async def status_with_key_alone(self) -> int:
+    async def status_with_only_key(self) -> int:
         """Return the HTTP status of getPetById for the sample with only the API key."""
         return await self._fetch_status("getPetById", f"/pet/{self.sample.id}", key=True)
 
@@ -484,7 +484,7 @@ async def _check_access(site: Site) -> Check:
 async def _check_api_key(site: Site) -> Check | None:
     if site.session.credentials.key is None or site.sample.id is None:
         return None
-    status = await site.status_with_key_alone()
+    status = await site.status_with_only_key()
     if status == 200:
         return Check("api key", "fits", "getPetById works with the API key and without a token")
     return Check(

@@ -121,7 +121,7 @@ class RetryPolicy:
             if not isinstance(value, int | float) or not value >= 0:
                 raise SettingsError(f"{name} is {value!r}, and must be a number of seconds")
 
-    def repeats(self, request: Request, error: BaseException) -> bool:
+    def allows_retry(self, request: Request, error: BaseException) -> bool:
         """Return true if the request should be retried: the failure may be temporary, and the
         service did not process the request or may safely process it twice.
         """

@@ -151,7 +151,7 @@ class Exchange:
             url = redirect_target(request, response, url, credentials.mask)
         raise build_redirect_loop_error(request, response.status, _REDIRECTS)
 
-    def hint_at_version(self, request: Request) -> str:
+    def suggest_version(self, request: Request) -> str:
         """Return a hint about the version in the path, for a list of pets that was not found; "" if
         the base URL has a path, or for another request.
         """
@@ -299,7 +299,7 @@ class ServiceCall(Generic[T]):
         # The first requests are not patient. A run has used the address before, so it waits.
         if isinstance(error, TransportError) and error.is_without_tls and not self._patient:
             return False
-        return self._line.policy.repeats(self._call.request, error)
+        return self._line.policy.allows_retry(self._call.request, error)
 
     def must_stop(self, wait: float) -> bool:
         if _requested_wait(self._last_error) > LONGEST_PAUSE:
@@ -310,7 +310,7 @@ class ServiceCall(Generic[T]):
         """Wait for the back-off and then for a token of the retry budget. Raises the last error if
         no token becomes available in time.
         """
-        await self._line.flow.rest(seconds)
+        await self._line.flow.wait_for_backoff(seconds)
         if not await self._line.flow.budget.take(self._seconds_left()):
             raise self._last_error
 
@@ -380,7 +380,7 @@ class ServiceCall(Generic[T]):
         if not 200 <= response.status < 300:
             refusal = error_for(response, request, datetime.now(UTC), credentials.mask)
             if isinstance(refusal, NotFoundError):
-                refusal.cure = line.exchange.hint_at_version(request) or refusal.cure
+                refusal.cure = line.exchange.suggest_version(request) or refusal.cure
             if refusal.status == 401 and _lacks_token(request, credentials):
                 refusal.cure = f"{_ONLY_KEY} {credentials.hint or refusal.cure}"
             elif refusal.status == 401:
@@ -392,7 +392,7 @@ class ServiceCall(Generic[T]):
             # Drop the traceback, because its frames contain the response.
             failure = error.with_traceback(None)
         failure.status = response.status
-        failure.cure = f"{line.exchange.hint_at_version(request)} {failure.cure}".strip()
+        failure.cure = f"{line.exchange.suggest_version(request)} {failure.cure}".strip()
         failure.problem = f"{request.operation}: {credentials.mask(failure.problem)}"
         failure.args = (failure.problem,)
         failure.may_have_happened = True
@@ -620,11 +620,11 @@ class Session:
         credentials.
         """
         current = self.credentials
-        return self.trial(
+        return self.make_trial_session(
             Credentials(current.token if token else None, current.key if key else None)
         )
 
-    def trial(self, credentials: Credentials) -> Session:
+    def make_trial_session(self, credentials: Credentials) -> Session:
         """Return a session without retries for the same service, with these credentials."""
         return Session(
             self.base_url,
@@ -671,7 +671,7 @@ class Session:
 
     def _make_transport(self) -> Transport:
         if self.given is not None:
-            return HttpxTransport(self.given, self._timeout, lent=True)
+            return HttpxTransport(self.given, self._timeout, is_borrowed=True)
         if self._transport is None:
             return AiohttpTransport(self.base_url, self._timeout)
         return HttpxTransport(self._transport(), self._timeout)

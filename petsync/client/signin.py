@@ -131,7 +131,7 @@ async def _status(session: Session, credentials: Credentials, request: Request) 
     """Return the HTTP status of one request. Raises ApiError for a status that does not show
     whether the credentials are valid.
     """
-    trial = session.trial(credentials)
+    trial = session.make_trial_session(credentials)
     try:
         response = await trial.send_request(request)
     finally:

@@ -592,7 +592,7 @@ class Flow:
         """Record the end of a request."""
         self.gate.leave()
 
-    async def rest(self, seconds: float) -> None:
+    async def wait_for_backoff(self, seconds: float) -> None:
         """Wait for a back-off of `seconds`, which `Breaker.longest_wait` may shorten, or until the
         breaker opens.
         """

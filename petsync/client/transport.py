@@ -329,8 +329,9 @@ def _describe_type(given: object) -> str:
 class HttpxTransport:
     """A transport that uses a given transport or client of httpx or httpx2.
 
-    A `lent` one belongs to the caller, and is not closed. Requests to the service get the headers,
-    cookies and parameters of a client; `plain` requests, to an authorization server, do not.
+    A client that `is_borrowed` belongs to the caller, and is not closed. Requests to the service
+    get the headers, cookies and parameters of a client; `plain` requests, to an authorization
+    server, do not.
     """
 
     def __init__(
@@ -338,11 +339,11 @@ class HttpxTransport:
         given: GivenTransport | GivenClient,
         timeout: float,
         *,
-        lent: bool = False,
+        is_borrowed: bool = False,
         plain: bool = False,
     ) -> None:
         self._given: Any = given
-        self._is_lent, self._is_plain = lent, plain
+        self._is_borrowed, self._is_plain = is_borrowed, plain
         self._library = _library_of(given)
         self._extensions: dict[str, Any] = {
             "timeout": {
@@ -387,7 +388,7 @@ class HttpxTransport:
 
     async def close(self) -> None:
         """Close the connections, unless they belong to the caller."""
-        if not self._is_lent:
+        if not self._is_borrowed:
             await self._given.aclose()
 
     async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Any:

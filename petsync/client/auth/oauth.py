@@ -473,7 +473,7 @@ class TokenEndpoint:
     ) -> None:
         self._timeout = timeout
         self._given = (
-            None if given is None else HttpxTransport(given, timeout, lent=True, plain=True)
+            None if given is None else HttpxTransport(given, timeout, is_borrowed=True, plain=True)
         )
 
     async def get(self, url: str) -> TokenResponse:
