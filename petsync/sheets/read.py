@@ -1216,7 +1216,8 @@ def grid_from_frame(
         raise mapper.unusable_error([header, *texts])
     if len(set(header)) < len(header):
         raise SheetError(
-            f"{_the(mapper.source)} has two columns with the same name", hint="Rename one of them."
+            f"{_with_article(mapper.source)} has two columns with the same name",
+            hint="Rename one of them.",
         )
     _check_columns(mapper, header)
     is_frame = mapper.source == FRAME_NAME
@@ -1238,7 +1239,7 @@ def grid_from_frame(
     )
 
 
-def _the(source: str) -> str:
+def _with_article(source: str) -> str:
     return "the DataFrame" if source == FRAME_NAME else source
 
 
@@ -1412,7 +1413,7 @@ def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
     misspelled = {name: near for name in unknown if (near := mapper.find_misspelled(name, known))}
     if misspelled:
         raise SheetError(
-            f"{_the(mapper.source)} has columns that petsync does not recognise: "
+            f"{_with_article(mapper.source)} has columns that petsync does not recognise: "
             f"{_quote_names(misspelled)}",
             hint=". ".join(f"{name!r} may mean {near}" for name, near in misspelled.items())
             + ". Rename them, map them, or drop them.",
@@ -1426,8 +1427,8 @@ def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
             if (near := mapper.nearest_column(name))
         ]
         raise SheetError(
-            f"{_the(mapper.source)} has no known column except the ids; petsync does not recognise "
-            f"{_quote_names(other_columns)}",
+            f"{_with_article(mapper.source)} has no known column except the ids; petsync does not "
+            f"recognise {_quote_names(other_columns)}",
             hint=f"{''.join(suggestions)}Rename them, map them, or drop them.",
         )
 

@@ -219,14 +219,14 @@ class WorksheetPart:
             return "", cells
         return start_tag(f"{self._prefix}row", {**attributes, "r": ROW_NUMBER}), cells
 
-    def wants(self, row: Element) -> bool:
+    def needs_cells(self, row: Element) -> bool:
         """Return true if the cells of a row are needed; called when the row starts."""
         written_number, previous = parse_whole(row.get("r")), self._rows[-1][0] if self._rows else 0
         number = previous + 1 if written_number is None else written_number
         self._rows.append((number, row.start))
         return self.every or number in self.numbers
 
-    def take(self, root: Element, row: Element) -> None:
+    def handle_row(self, root: Element, row: Element) -> None:
         """Change a row; called when the row has ended."""
         number = self._rows[-1][0]
         if row.get("ht"):
@@ -625,7 +625,7 @@ def _patch(
     survey, last_column = Survey(), _find_last_column(data)
     is_parsed = last_column is None
     if last_column is None:
-        Walk(survey.take).run(data)
+        Walk(survey.handle_row).run(data)
         last_column = survey.last_column
     places = {name: column_number(place) for name, place in sheet.columns.items()}
     free = {name: last_column + n for n, name in enumerate(new, 1)}
@@ -635,7 +635,7 @@ def _patch(
     plain = _PlainRows(patch)
     if not is_parsed:
         data = plain.cut(data)
-        Walk(survey.take).run(data)
+        Walk(survey.handle_row).run(data)
     worksheet = WorksheetPart(
         data,
         plain.change,
@@ -957,7 +957,7 @@ def _amend(parts: WorkbookParts, sheet: Sheet, edits: SheetEdits) -> tuple[Obsta
     data = parts.read(part)
     places = {name: column_number(place) for name, place in sheet.columns.items()}
     scan = _RowScan(frozenset(places.values()), _model_row(sheet, edits), frozenset(edits.removed))
-    Walk(scan.take).run(data)
+    Walk(scan.handle_row).run(data)
     free = {} if "id" in places or not _gives_ids(edits) else {"id": scan.column + 1}
     start = max(scan.row, scan.formula, sheet.header_row) + 1
     added = dict(enumerate(edits.added, start))
@@ -1037,7 +1037,7 @@ class _RowScan:
     formula: int = 0
     cells: Mapping[int, CellMark] = field(default_factory=dict)
 
-    def take(self, row: RowMark) -> None:
+    def handle_row(self, row: RowMark) -> None:
         """Scan a row."""
         for cell in row.cells:
             if cell.value:

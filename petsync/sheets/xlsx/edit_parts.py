@@ -20,7 +20,7 @@ from petsync.sheets.xlsx.xml import MAX_DEPTH, MAX_ELEMENTS, MarkupError
 __all__ = [
     "Element",
     "Relation",
-    "RowIterator",
+    "RowHandler",
     "Splices",
     "Styles",
     "WorkbookParts",
@@ -152,17 +152,17 @@ class Splices:
         yield data[done:]
 
 
-class RowIterator(Protocol):
+class RowHandler(Protocol):
     """Receives the rows of a worksheet one by one, so that not all are kept in memory."""
 
-    def wants(self, row: Element) -> bool:
+    def needs_cells(self, row: Element) -> bool:
         """Return true if the cells of a row are needed; called when the row starts."""
 
-    def take(self, root: Element, row: Element) -> None:
+    def handle_row(self, root: Element, row: Element) -> None:
         """Receive a row that has ended; `root` has the elements before the rows."""
 
 
-def outline(data: bytes, rows: RowIterator | None = None) -> Element:
+def outline(data: bytes, rows: RowHandler | None = None) -> Element:
     """Return the part's root element with all its descendants. With `rows`, rows are passed to it
     instead; the only elements in their cells are formulas.
 
@@ -196,7 +196,7 @@ def xml_text(text: str) -> str:
 
 
 class _Builder:
-    def __init__(self, data: bytes, rows: RowIterator | None) -> None:
+    def __init__(self, data: bytes, rows: RowHandler | None) -> None:
         self._data = data
         self._rows = rows
         self._open = [Element("", {}, 0)]
@@ -241,7 +241,7 @@ class _Builder:
         element.empty = self._data[element.inside - 2] == _SLASH
         self._open[-1].children.append(element)
         self._open.append(element)
-        if self._rows is not None and self._is_row(element) and not self._rows.wants(element):
+        if self._rows is not None and self._is_row(element) and not self._rows.needs_cells(element):
             self._unwanted = 1
 
     def _characters(self, text: str) -> None:
@@ -263,7 +263,7 @@ class _Builder:
             element.close = self._parser.CurrentByteIndex
             element.end = self._data.index(b">", element.close) + 1
         if self._rows is not None and self._is_row(element):
-            self._rows.take(self.root, element)
+            self._rows.handle_row(self.root, element)
             self._open[-2].children.clear()
         self._open.pop()
 

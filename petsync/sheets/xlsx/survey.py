@@ -185,7 +185,7 @@ class Survey:
     bytes in the part.
     """
 
-    def take(self, row: RowMark) -> None:
+    def handle_row(self, row: RowMark) -> None:
         """Survey a row."""
         if row.hidden:
             self.hidden.append(row.number)
@@ -244,7 +244,7 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
         irregular = is_irregular(data, extent(data))
     if not irregular and not _is_marked(data):
         return found_survey
-    walk = Walk(found_survey.take)
+    walk = Walk(found_survey.handle_row)
     try:
         # The package has decoded the escapes of U+FFFE and U+FFFF, which XML lacks. No text of a
         # cell is taken here, and the offsets stay the same.

@@ -275,11 +275,11 @@ def first_rows(data: bytes, most: int) -> list[list[str | int]]:
     """
     rows: list[list[str | int]] = []
 
-    def take(row: RowMark) -> None:
+    def handle_row(row: RowMark) -> None:
         if len(rows) < most:
             rows.append([_text_or_index(cell) for cell in row.cells])
 
-    walk = Walk(take)
+    walk = Walk(handle_row)
     # A mistake in the part matters only if the worksheet is read.
     with suppress(MarkupError):
         walk.run(data, whole=False)
