@@ -107,7 +107,7 @@ class AppForm(Form):
         self._done: set[str] = set()
         self._runs: RunsForm | None = None
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         """Yield the steps with the equivalent code."""
         address = "a store that you choose" if self.store is None else self.store.url
         steps = [_STEPS[name] for name in self._names]
@@ -124,7 +124,7 @@ class AppForm(Form):
         """The form of each step that has been shown."""
         return {name: part.form for name, part in self._parts.items() if part.form is not None}
 
-    def go(self, name: str) -> None:
+    def show_step(self, name: str) -> None:
         """Show this step, and move the focus to the heading of its form."""
         self.notice.clear()
         self.steps.current = name
@@ -145,7 +145,7 @@ class AppForm(Form):
         if self._owned is not None:
             self._owned.close()
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")
         self._parts = {name: _Part() for name in self._names}
         if self.store is not None:
@@ -304,7 +304,7 @@ class AppForm(Form):
         self._leave_review()
         form = ReviewForm(past.report.plan, self._require_store, past=past)
         self._take_review(form)
-        self.go("review")
+        self.show_step("review")
         if resumes:
             form.resume.click()
 
@@ -331,7 +331,7 @@ class AppForm(Form):
         if self._runs is not None:
             self._runs.reload()
         again = button("Open another sheet")
-        again.on_click(self.work.wrap_callback(lambda _: self.go("sheet")))
+        again.on_click(self.work.wrap_callback(lambda _: self.show_step("sheet")))
         review = self._parts["review"].form
         assert isinstance(review, ReviewForm)
         parts = review.changed, review.problems, review.files, review.facts
@@ -346,7 +346,7 @@ class AppForm(Form):
         self._done.add(name)
         self._draw()
         if self.current == name:
-            self.go(following)
+            self.show_step(following)
 
     def _say(self, name: str, words: str) -> None:
         self._fill_step(name, ipywidgets.HTML(html.element("p", html.text(words))))

@@ -453,8 +453,8 @@ class Panel:
     """
 
     def __init__(self, store: Store, work: Work) -> None:
-        self.status = _several("Status")
-        self.tags = _several("Tags")
+        self.status = _make_multi_select("Status")
+        self.tags = _make_multi_select("Tags")
         self.clear, self.again = button("Show all"), button("Read again")
         self.table = Table(columns=COLUMNS, caption="Pets", empty=READING, pick="Open")
         first = ipywidgets.HTML(layout={"width": "max-content"})
@@ -477,7 +477,7 @@ class Panel:
             ]
         )
 
-    def loading(self) -> None:
+    def show_loading(self) -> None:
         self.again.disabled = True
         self.table.empty = READING
 
@@ -511,7 +511,7 @@ class Panel:
         self.review.children = () if form is None else (form.widget,)
 
 
-def _several(label: str) -> ipywidgets.SelectMultiple:
+def _make_multi_select(label: str) -> ipywidgets.SelectMultiple:
     return ipywidgets.SelectMultiple(
         description=label, rows=4, layout={"width": "min(18rem, 100%)"}, style=_PANEL_STYLE
     )
@@ -579,7 +579,7 @@ class BrowseForm(Form):
         self._panel: Panel | None = None
         self._is_clearing = False
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         """Yield the catalogue's summary and its first pets, or why there are none."""
         catalogue, how = self._catalogue_now(), Snippets(_HOW, [("", _CODE)])
         if isinstance(catalogue, Catalogue):
@@ -591,7 +591,7 @@ class BrowseForm(Form):
     def reload(self) -> None:
         """Read the store again; returns at once."""
         if self._panel is not None:
-            self._panel.loading()
+            self._panel.show_loading()
         self.work.start(self.store.aio.snapshot(), self._show_snapshot, self._show_read_error)
 
     def open(self, pet_id: int) -> None:
@@ -609,7 +609,7 @@ class BrowseForm(Form):
 
     # The widgets
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel(self.store, self.work)
         self.status, self.tags = panel.status, panel.tags
         self.again, self.clear, self.table = panel.again, panel.clear, panel.table

@@ -61,17 +61,17 @@ async def _hold_until_shown(work: Coroutine[Any, Any, R]) -> R:
 
 class Work:
     """The background work of one form. `failed` gets each error without a handler: a PetsyncError
-    is for the user; any other error is a bug in petsync, and is logged. `dealt` is called after
-    each handled result or error of the work.
+    is for the user; any other error is a bug in petsync, and is logged. `on_handled` is called
+    after each handled result or error of the work.
 
     Callbacks and results of all forms are handled one at a time, on whatever thread they arrive.
     Those that arrive while a form is built wait until it is complete.
     """
 
     def __init__(
-        self, failed: Callable[[BaseException], None], dealt: Callable[[], None] = lambda: None
+        self, failed: Callable[[BaseException], None], on_handled: Callable[[], None] = lambda: None
     ) -> None:
-        self._failed, self._dealt = failed, dealt
+        self._failed, self._dealt = failed, on_handled
         self._tasks: set[Task[Any]] = set()
         self._idle = threading.Condition()
         self._is_closed = False
@@ -159,7 +159,7 @@ class Work:
         failed: Callable[[PetsyncError], object] | None,
     ) -> None:
         try:
-            self._deal(done, then, failed)
+            self._handle(done, then, failed)
             self._dealt()
         except Exception as error:  # noqa: BLE001 - nobody else would see it
             self._tell(error)
@@ -168,7 +168,7 @@ class Work:
                 self._tasks.discard(task)
                 self._idle.notify_all()
 
-    def _deal(
+    def _handle(
         self,
         done: Future[R],
         then: Callable[[R], object],
@@ -314,20 +314,20 @@ class Form(ABC):
     def html(self) -> str:
         """The form's current state as an HTML fragment without controls."""
         heading = html.element(f"h{self.level}", html.text(self.heading.text))
-        return "\n".join([heading, *map(html.document_html, self._views())])
+        return "\n".join([heading, *map(html.document_html, self._iter_views())])
 
     def text(self) -> str:
         """The form's current state as plain text of at most 80 columns; only lines with URLs, paths
         or commands can be longer.
         """
-        return "\n\n".join([self.heading.text, *map(plain_text, self._views())])
+        return "\n\n".join([self.heading.text, *map(plain_text, self._iter_views())])
 
     @abstractmethod
-    def _views(self) -> Iterable[Document]:
+    def _iter_views(self) -> Iterable[Document]:
         """Return the form's current state below its heading."""
 
     @abstractmethod
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         """Make the form's widgets below its heading; called once."""
 
     @property
@@ -338,7 +338,7 @@ class Form(ABC):
                 raise PetsyncError("this form is closed", hint="Make a new one.")
             if self._widget is None:
                 self._is_started = True
-                box = ipywidgets.VBox([self.heading, self._body(), self.notice])
+                box = ipywidgets.VBox([self.heading, self._build_body(), self.notice])
                 box.add_class("petsync-form")
                 self._widget = box
             return self._widget

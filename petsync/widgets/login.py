@@ -114,11 +114,11 @@ class ConnectForm(Form):
         self.address = "" if store is self._sample else store.url
         self.notice.say(f"Using the store at {store.url}", _ANOTHER, done=True)
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         choices = [("a service", "ps.connect(url)"), ("a sample store", "ps.demo()")]
         yield Document("", [Snippets("No store is chosen. Connect to one:", choices)])
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         known = remembered_stores()
         self.url = ipywidgets.Combobox(
             description="Address",
@@ -542,7 +542,7 @@ class LoginForm(Form):
         """Call the function with the account after each sign-out."""
         self._out.append(act)
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         """Yield the current account, with missing permissions."""
         self._await_account()
         if self.account is not None:
@@ -562,7 +562,7 @@ class LoginForm(Form):
         if pending is not None:
             self.work.start(pending.close(), lambda _: None)
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel()
         self._entries = entries = panel.entries
         self.way, self.keep, self.can_write = entries.way, entries.keep, entries.can_write
@@ -571,21 +571,21 @@ class LoginForm(Form):
         self.go, self.stop, self.check = panel.go, panel.stop, panel.check
         self.link, self.address, self.paste = panel.link, panel.address, panel.paste
         self.other, self.sign_out, self.go_on = panel.other, panel.sign_out, panel.go_on
-        self._wire(panel)
+        self._connect_controls(panel)
         self._show()
-        self._know_soon()
+        self._fetch_account_soon()
         return panel.box
 
-    def _wire(self, panel: Panel) -> None:
+    def _connect_controls(self, panel: Panel) -> None:
         guarded, entries = self.work.wrap_callback, panel.entries
         self.work.on_clicks(
             {
                 panel.go: self._begin,
                 panel.stop: self._cancel,
-                panel.go_on: self._go_on,
+                panel.go_on: self._continue,
                 panel.check: self.ask,
                 panel.paste: self._paste,
-                panel.other: self._differently,
+                panel.other: self._sign_in_again,
                 panel.sign_out: self._leave,
             }
         )
@@ -605,13 +605,13 @@ class LoginForm(Form):
             self._show_account_error,
         )
 
-    def _know_soon(self) -> None:
+    def _fetch_account_soon(self) -> None:
         if not self._is_asked:
             self.ask()
 
     def _await_account(self) -> None:
         """Wait for the service's response, but not longer than a time limit."""
-        self._know_soon()
+        self._fetch_account_soon()
         self._answered.wait(
             _ACCOUNT_TIMEOUT_S if is_live() else 2 * self.store.aio.settings.timeout
         )
@@ -620,7 +620,7 @@ class LoginForm(Form):
         if turn != self._turns:
             return  # outdated: the user has signed in or out meanwhile
         was_in = self.account is not None and self.account.signed_in
-        self._be(account)
+        self._show_account(account)
         if account.signed_in and not was_in:
             _tell_all(self._in, account)
 
@@ -629,7 +629,7 @@ class LoginForm(Form):
         self._answered.set()
         self.fail(error)
 
-    def _be(self, account: Account) -> None:
+    def _show_account(self, account: Account) -> None:
         self.account, self._signs_in_again = account, False
         self._turns += 1
         self._show()
@@ -642,11 +642,11 @@ class LoginForm(Form):
         self.notice.clear()
         self._show()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         if self.account is not None:
             _tell_all(self._in, self.account)
 
-    def _differently(self) -> None:
+    def _sign_in_again(self) -> None:
         self._signs_in_again = not self._signs_in_again
         self._show()
 
@@ -722,7 +722,7 @@ class LoginForm(Form):
         if account is self.account:
             return  # already shown: the address was pasted, and the browser also delivered it
         self._forget()
-        self._be(account)
+        self._show_account(account)
         self.heading.focus()
         is_wanted = self.can_write.value or account.can_read is False
         if describe_restriction(account) is not None and is_wanted:
@@ -758,7 +758,7 @@ class LoginForm(Form):
             self._run(self.store.aio.sign_out(), self._show_signed_out)
 
     def _show_signed_out(self, account: Account) -> None:
-        self._be(account)
+        self._show_account(account)
         self.heading.focus()
         self.notice.say("You are signed out.", account.problem, done=True)
         _tell_all(self._out, account)

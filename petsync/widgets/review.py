@@ -26,7 +26,7 @@ from petsync.report.views.plan import plan_view
 from petsync.report.views.run import report_view
 from petsync.sheets.results import as_sheet
 from petsync.store import Store, checked_store
-from petsync.store.runs import History, IntoSheet, OutputRequest
+from petsync.store.runs import IntoSheet, OutputRequest, RunHistory
 from petsync.table.sheet import Finding, Sheet
 from petsync.widgets import review_view
 from petsync.widgets.components import Meter, show
@@ -80,7 +80,7 @@ _POLL_INTERVAL_S = 0.5
 
 
 async def await_run_end(
-    history: History, plans: Sequence[Plan], at_work: Callable[[PastRun], object]
+    history: RunHistory, plans: Sequence[Plan], at_work: Callable[[PastRun], object]
 ) -> ReportView | None:
     """Wait for the end of the run that uses one of the plans, and return its report; None if there
     is no such run. While the run is active, `at_work` is called with it repeatedly.
@@ -93,14 +93,14 @@ async def await_run_end(
     return None
 
 
-def _find_run(history: History, plans: Sequence[Plan]) -> PastRun | None:
+def _find_run(history: RunHistory, plans: Sequence[Plan]) -> PastRun | None:
     journal = history.journal
     runs = (journal.find_run_of_plan(plan.fingerprint) for plan in plans)
     run = next((each for each in runs if each is not None), None)
     return None if run is None else journal.find(run)
 
 
-def _report(history: History, run_id: str) -> ReportView:
+def _report(history: RunHistory, run_id: str) -> ReportView:
     return ReportView(history.report(run_id))
 
 
@@ -224,7 +224,7 @@ class ReviewForm(Form):
         """Call the function with each report, including that of a stopped run."""
         self._report_callbacks.append(act)
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         """Yield the plan as it would be sent now, or its report."""
         if self.report is not None:
             yield report_view(self.report)
@@ -250,7 +250,7 @@ class ReviewForm(Form):
     def _describe_tally(self) -> str:
         return review_view.describe_tally(self._draft.tally(), is_ok=self._draft.is_ok)
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel()
         self.changes, self.clashes, self.held = panel.changes, panel.clashes, panel.held
         self.action, self.field = panel.action, panel.field
@@ -272,14 +272,14 @@ class ReviewForm(Form):
         self.question, self.question_box = panel.question, panel.ask
         self.clashes_box, self.changed, self.problems = panel.both, panel.changed, panel.problems
         self._table = ReviewTable(panel, self.work.wrap_callback, self._refresh_tally)
-        self._wire(panel)
+        self._connect_controls(panel)
         if self._past is None:
             self._open(panel)
         else:
             self._open_past(panel, self._past)
         return panel.box
 
-    def _wire(self, panel: Panel) -> None:
+    def _connect_controls(self, panel: Panel) -> None:
         presses = {
             panel.apply: self._prepare,
             panel.back: self._leave_question,
@@ -300,7 +300,7 @@ class ReviewForm(Form):
         panel.overview.value = review_view.overview(self.plan)
         if self._table is not None:
             self._table.open(self._draft, self._warnings)
-        self._phase(panel, "plan")
+        self._show_phase(panel, "plan")
         self._refresh_tally()
         plan = self.plan
         self.work.start(
@@ -309,8 +309,8 @@ class ReviewForm(Form):
             lambda error: self._refuse_plan(plan, error),
         )
         if plan.source_digest:
-            look = asyncio.to_thread(self.store.aio.find_unfinished, plan.source)
-            self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
+            search = asyncio.to_thread(self.store.aio.find_unfinished, plan.source)
+            self.work.start(search, lambda past: self._offer(panel, plan, past), lambda _: None)
 
     def _open_past(self, panel: Panel, past: ReportView) -> None:
         """Show the report of an earlier run, and offer its results."""
@@ -335,7 +335,7 @@ class ReviewForm(Form):
     def _refuse_plan(self, plan: Plan, error: PetsyncError) -> None:
         if plan is not self.plan or self._panel is None:
             return
-        self._phase(self._panel, "over")
+        self._show_phase(self._panel, "over")
         self.fail(error)
         if isinstance(error, StalePlanError):
             self.work.start(self._find_unfinished(), self._show_past)
@@ -397,7 +397,7 @@ class ReviewForm(Form):
         show(panel.sure, bool(deletes))
         self._ask_for_ids(panel, plan)
         self._may_send(panel)
-        self._phase(panel, "question")
+        self._show_phase(panel, "question")
         self.notice.clear()
         self.heading.focus()
 
@@ -406,7 +406,7 @@ class ReviewForm(Form):
         panel.send.disabled = plan is None or bool(plan.deletes and not panel.sure.value)
 
     def _leave_question(self, panel: Panel) -> None:
-        self._phase(panel, "plan")
+        self._show_phase(panel, "plan")
         self._refresh_tally()
         self.heading.focus()
 
@@ -454,7 +454,7 @@ class ReviewForm(Form):
         with panel.meter.hold_sync():
             panel.meter.done, panel.meter.total, panel.meter.text = 0.0, 0.0, "Starting..."
         panel.stop.description, panel.stop.disabled = "Stop", False
-        self._phase(panel, "run")
+        self._show_phase(panel, "run")
         self.heading.focus()
         meter, session = panel.meter, self.store.aio.api.session
         self._going = going = ActiveRun(lambda: watch_run(run, meter, session))
@@ -489,11 +489,11 @@ class ReviewForm(Form):
 
     def _show_stopped(self, panel: Panel) -> None:
         if self.report is None:
-            self._phase(panel, "plan")
+            self._show_phase(panel, "plan")
             self._refresh_tally()
             self.tell("Stopped before anything was sent.")
         else:
-            self._phase(panel, "done")
+            self._show_phase(panel, "done")
             self.tell("Stopped before anything more was sent.")
 
     def _say_end(self, report: Report) -> None:
@@ -508,7 +508,7 @@ class ReviewForm(Form):
     def _show_plan_again(self, panel: Panel, error: PetsyncError) -> None:
         """Return to the plan, or to the last report."""
         self._going = None
-        self._phase(panel, "plan" if self.report is None else "done")
+        self._show_phase(panel, "plan" if self.report is None else "done")
         if self.report is None:
             self._refresh_tally()
         self._show_error(error)
@@ -536,14 +536,16 @@ class ReviewForm(Form):
         show(panel.undo, ended.can_undo)
         if self._table is not None:
             self._table.open_report(ended)
-        self._phase(panel, "done")
+        self._show_phase(panel, "done")
 
     def _undo(self, panel: Panel) -> None:
         if self.report is not None:
             panel.undo.disabled = True
             self.tell("Reading the current pets...")
             undo = self.store.aio.undo(self.report.run_id)
-            self.work.start(undo, self._show_undo_plan, lambda error: self._no_undo(panel, error))
+            self.work.start(
+                undo, self._show_undo_plan, lambda error: self._show_no_undo(panel, error)
+            )
 
     def _show_undo_plan(self, plan: Plan) -> None:
         if self._panel is not None:
@@ -552,11 +554,11 @@ class ReviewForm(Form):
         self.review(plan)
         self.heading.focus()
 
-    def _no_undo(self, panel: Panel, error: PetsyncError) -> None:
+    def _show_no_undo(self, panel: Panel, error: PetsyncError) -> None:
         panel.undo.disabled = False
         self.fail(error)
 
-    def _phase(self, panel: Panel, phase: str) -> None:
+    def _show_phase(self, panel: Panel, phase: str) -> None:
         """Show the widgets of the phase: `plan`, `question` (the confirmation), `run`, `done` (the
         report), or `over` (a plan that can no longer be applied).
         """
@@ -564,7 +566,7 @@ class ReviewForm(Form):
         can_change = phase == "plan"
         is_seen = phase in ("plan", "over")
         show(panel.both, is_seen and any(each.clashes for each in self.plan.conflicts))
-        show(panel.look, is_seen)
+        show(panel.review_box, is_seen)
         stuck = self.plan.blocked or any(not each.clashes for each in self.plan.conflicts)
         show(panel.held, is_seen and bool(stuck))
         show(panel.finish, can_change and self._unfinished is not None)

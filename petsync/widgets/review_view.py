@@ -45,10 +45,10 @@ from petsync.report.plan import (
     NAMES,
     NOTE_KINDS,
     ROW_KINDS,
-    of_blocked,
-    of_change,
-    of_conflict,
-    of_note,
+    record_of_blocked,
+    record_of_change,
+    record_of_conflict,
+    record_of_note,
 )
 from petsync.report.views.run import group_details
 from petsync.report.words import ResultGroup, capital, results_by_cause
@@ -84,13 +84,13 @@ __all__ = [
     "TITLES",
     "WAIT",
     "Draft",
+    "DraftTally",
     "Finder",
     "LeftFiles",
     "Numbers",
     "Panel",
     "ReportView",
     "ReviewTable",
-    "Tally",
     "Warnings",
     "as_button_text",
     "box_label",
@@ -126,7 +126,7 @@ Key = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class DraftTally:
     """How many changes of each kind are sent, and how many are left out."""
 
     add: int
@@ -179,11 +179,11 @@ class Draft:
         if self.winner(conflict, clash) != side and not (side == "sheet" and clash.refused):
             self.choices[key] = side
 
-    def tally(self) -> Tally:
+    def tally(self) -> DraftTally:
         """The counts of the plan that `build_plan` returns, and of the changes left out."""
         add, update, delete = (int((self.kinds[self.ticked] == n).sum()) for n in range(3))
         left_out = len(self.ticked) - int(self.ticked.sum())
-        return Tally(add, update + self._more(), delete, left_out)
+        return DraftTally(add, update + self._more(), delete, left_out)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """The refusals of the plan's guard for the current draft."""
@@ -337,7 +337,7 @@ def change_row(number: int, change: Change, warnings: Warnings) -> Row:
     """The row of a change: the changed fields of an update, or the fields of an add or delete.
     A cell of the sheet with a warning has a badge.
     """
-    record = of_change(change)
+    record = record_of_change(change)
     left = dict(warnings.get(change.row, {}))
     fields: list[Row] = []
     for unit, *values in record.fields:
@@ -356,9 +356,9 @@ def held_row(key: str, held: Conflict | Blocked) -> Row:
     blocks.
     """
     if isinstance(held, Conflict):
-        record, cure, tone = of_conflict(held), held.suggestion, "conflict"
+        record, cure, tone = record_of_conflict(held), held.suggestion, "conflict"
     else:
-        record, tone = of_blocked(held), "problem"
+        record, tone = record_of_blocked(held), "problem"
         cure = "Correct the cell, and open the sheet again."
     texts = capital(words.sentences(record.message)), as_button_text(cure)
     fields: list[Row] = [{"text": text} for text in texts if text]
@@ -514,7 +514,7 @@ class ReportView:
 
 def _applied_record(result: Result, plan: Plan) -> Record:
     """The record of the change that was made; a new pet has the id that the store assigned."""
-    record = of_change(plan.changes[result.number])
+    record = record_of_change(plan.changes[result.number])
     new_id = result.assigned_id
     return record if new_id is None else msgspec.structs.replace(record, pet_id=str(new_id))
 
@@ -780,14 +780,14 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     if plan.uncovered:
         blocks.append(Alert(words.UNCOVERED_TITLE, plan.uncovered))
     if plan.raw_notes:
-        notes = [of_note(_in_plan(note, run)) for note in plan.raw_notes]
+        notes = [record_of_note(_in_plan(note, run)) for note in plan.raw_notes]
         title = f"For your attention: {words.count(len(notes), 'note')}"
         records = Records(notes, NOTE_KINDS)
         blocks.append(Details(title, [records], is_open=len(notes) <= _NAMED))
     return document_html(Document("", blocks))
 
 
-def describe_tally(tally: Tally, *, is_ok: bool = True) -> str:
+def describe_tally(tally: DraftTally, *, is_ok: bool = True) -> str:
     """How many changes are sent: `142 of 150 changes will be sent; 8 are left out.`."""
     once = "" if is_ok else ", once you override the guard"
     if not tally.left_out:
@@ -832,7 +832,7 @@ def _describe_refusal(refusal: Refusal, *, is_allowed: bool) -> str:
     )
 
 
-def box_label(refusal: Refusal, tally: Tally) -> str:
+def box_label(refusal: Refusal, tally: DraftTally) -> str:
     """The label of the checkbox for a refusal, which depends on the limit."""
     limit = refusal.limit
     if limit == "empty":
@@ -976,7 +976,7 @@ class Panel:
                 self.overview,
                 self.finish,
                 self.both,
-                self.look,
+                self.review_box,
                 self.held,
                 self.limits,
                 self.count,
@@ -1008,7 +1008,7 @@ class Panel:
         self.tick_all, self.untick_all = button(""), button("")
         self.ticks = ipywidgets.HBox([self.tick_all, self.untick_all])
         self.changes = Table(caption="Changes", columns=CHANGE_COLUMNS, tickable=True)
-        self.look = ipywidgets.VBox([self.filters, self.changes, self.ticks])
+        self.review_box = ipywidgets.VBox([self.filters, self.changes, self.ticks])
 
     def _guard(self) -> None:
         self.verdict = ipywidgets.HTML()
@@ -1050,7 +1050,7 @@ class Panel:
             ]
         )
 
-    def boxes(self, refusals: Iterable[tuple[Refusal, str, bool]]) -> None:
+    def show_boxes(self, refusals: Iterable[tuple[Refusal, str, bool]]) -> None:
         """Show a checkbox for each refusal that can be overridden, with its label and state."""
         labels: dict[str, tuple[str, bool]] = {}
         labels |= {each.limit: (label, on) for each, label, on in refusals if each.override}
@@ -1208,7 +1208,7 @@ class ReviewTable:
     def _judge(self) -> None:
         draft, tally = self._draft, self._draft.tally()
         self._filling = True
-        self._panel.boxes(
+        self._panel.show_boxes(
             (each, box_label(each, tally), draft.allows(each)) for each in draft.refusals()
         )
         self._filling = False

@@ -81,10 +81,10 @@ class RunsForm(Form):
             lambda report: self._pass_on(report, resumes),
         )
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         yield runs_view(self._read())
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         guarded = self.work.wrap_callback
         self.message, self.resume = ipywidgets.HTML(), button("", primary=True)
         self.interrupted = ipywidgets.VBox([self.message, self.resume])

@@ -74,10 +74,10 @@ __all__ = [
     "Columns",
     "CorrectionTable",
     "FileChooser",
-    "Findings",
+    "FindingsTable",
     "HeaderChoices",
-    "Options",
     "Panel",
+    "PlanChoices",
     "SaveForm",
     "SheetForm",
     "SheetView",
@@ -85,7 +85,7 @@ __all__ = [
     "describe_sheet",
     "export_workbook",
     "open_sheet",
-    "read_look",
+    "read_sheet_view",
     "save_corrected",
     "save_marked",
 ]
@@ -121,7 +121,7 @@ class SheetView:
         return {address: each.after for address, each in self.suggestions.items() if each.is_sure}
 
 
-def read_look(
+def read_sheet_view(
     store: Store,
     path: Path,
     options: ReadKeywords,
@@ -137,7 +137,7 @@ def read_look(
         # The columns were chosen for another worksheet.
         mapping = options.get("mapping") or {}
         rest = {name: mapped for name, mapped in mapping.items() if name not in error.missing}
-        return read_look(store, path, {**options, "mapping": rest}, digest=digest)
+        return read_sheet_view(store, path, {**options, "mapping": rest}, digest=digest)
     if digest and sheet.digest != digest:
         raise SheetError(
             f"{path}: the file has changed since it was read",
@@ -453,14 +453,14 @@ ALL = "-all"
 _CUT_FROM = 200
 
 
-class Findings:
+class FindingsTable:
     """The findings, page by page, in `box`. `chosen` contains, by address, the user's corrections
     that have not been applied to the sheet yet.
     """
 
     def __init__(self, guarded: Guarded, on_choice: Callable[[], object]) -> None:
         self.chosen: dict[str, str] = {}
-        self._look: SheetView | None = None
+        self._view: SheetView | None = None
         self._equal: dict[tuple[str, str], list[str]] = {}
         self._open_address = self._offered = ""
         self._is_for_all = False
@@ -478,10 +478,10 @@ class Findings:
         self.leave.on_click(guarded(lambda _: self._leave()))
         self.box = ipywidgets.VBox([self.which, self.table, self._own])
 
-    def show(self, look: SheetView) -> None:
+    def show(self, view: SheetView) -> None:
         """Show these findings, and discard the choices for earlier ones."""
-        self._look, self.chosen = look, {}
-        self._equal = _equal_cells(look)
+        self._view, self.chosen = view, {}
+        self._equal = _equal_cells(view)
         self._ask("")
         self._filter()
 
@@ -489,14 +489,14 @@ class Findings:
         """Use the user's text for the open cell."""
         address, text = self._open_address, self.own.value
         if address:
-            cells = self._opened
+            cells = self._open_addresses
             self._leave()
             self.set(cells, text)
 
     def take_choices(self) -> dict[str, str]:
         """Return the choices, including a text that the user has not confirmed yet."""
         if self._is_typed:
-            cells, text = self._opened, self.own.value
+            cells, text = self._open_addresses, self.own.value
             self._ask("")
             self.set(cells, text)
         return dict(self.chosen)
@@ -519,7 +519,7 @@ class Findings:
         return bool(self._open_address) and self.own.value != self._offered
 
     @property
-    def _opened(self) -> Sequence[str]:
+    def _open_addresses(self) -> Sequence[str]:
         """The addresses of the cells for which the user types a text."""
         return self._equal_to(self._open_address) if self._is_for_all else [self._open_address]
 
@@ -541,14 +541,14 @@ class Findings:
 
     @property
     def _problems(self) -> tuple[Finding, ...]:
-        return self._look.sheet.problems if self._look else ()
+        return self._view.sheet.problems if self._view else ()
 
     def _is_wanted(self, finding: Finding) -> bool:
         which = self.which.value
         if which in ("error", "warning"):
             return bool(finding.severity == which)
         if which == "suggested":
-            return self._look is not None and finding.address in self._look.suggestions
+            return self._view is not None and finding.address in self._view.suggestions
         return which == "all" or finding.address in self.chosen
 
     def _row(self, number: int) -> Row:
@@ -564,11 +564,11 @@ class Findings:
         return {"key": str(number), "label": finding.address, "cells": cells, "tone": tone}
 
     def _choice(self, finding: Finding) -> Any:
-        look, address = self._look, finding.address
-        if look is None or address not in look.fixable:
+        view, address = self._view, finding.address
+        if view is None or address not in view.fixable:
             return "Fix it in the file"
         options = [[KEEP, "Leave it unchanged"]]
-        suggestion = look.suggestions.get(address)
+        suggestion = view.suggestions.get(address)
         if suggestion is not None:
             certainty = "sure" if suggestion.is_sure else "a guess"
             options.append([SUGGESTED, f"{_quote_value(suggestion.after)} ({certainty})"])
@@ -587,7 +587,7 @@ class Findings:
 
     def _on_choices(self, chosen: dict[str, Any]) -> None:
         """Apply the user's choice in the table."""
-        if not chosen or self._look is None:
+        if not chosen or self._view is None:
             return
         for key, choice in chosen.items():
             if key.isdecimal() and int(key) < len(self._problems):
@@ -596,8 +596,8 @@ class Findings:
         self._on_choice()
 
     def _choose(self, address: str, choice: object) -> None:
-        look = self._look
-        if look is None or address not in look.fixable:
+        view = self._view
+        if view is None or address not in view.fixable:
             return
         kind = str(choice).removesuffix(ALL)
         is_for_all = kind != choice
@@ -609,8 +609,8 @@ class Findings:
         if self._open_address in cells:
             self._ask("")
         text = self.chosen.get(address)
-        if kind == SUGGESTED and address in look.suggestions:
-            text = look.suggestions[address].after
+        if kind == SUGGESTED and address in view.suggestions:
+            text = view.suggestions[address].after
         if kind == KEEP:
             for each in cells:
                 self.chosen.pop(each, None)
@@ -625,7 +625,7 @@ class Findings:
         show(self._own, bool(address))
         if address:
             value = next((p.value for p in self._problems if p.address == address), "")
-            more = f" and {len(self._opened) - 1:,} more" if is_for_all else ""
+            more = f" and {len(self._open_addresses) - 1:,} more" if is_for_all else ""
             self.own.description = f"Text for {address}{more}"
             self._offered = self.own.value = self.chosen.get(address, value)
             self.own.focus()
@@ -637,13 +637,13 @@ class Findings:
         self._ask("")
 
 
-def _equal_cells(look: SheetView) -> dict[tuple[str, str], list[str]]:
+def _equal_cells(view: SheetView) -> dict[tuple[str, str], list[str]]:
     """Return the addresses of the cells that a correction can fix, by column and text. A finding
     has only the start of a long text, which is left out.
     """
     cells: dict[tuple[str, str], dict[str, None]] = {}
-    for each in look.sheet.problems:
-        if each.address in look.fixable and len(each.value) < _CUT_FROM:
+    for each in view.sheet.problems:
+        if each.address in view.fixable and len(each.value) < _CUT_FROM:
             cells.setdefault((each.column, each.value), {})[each.address] = None
     return {key: [*addresses] for key, addresses in cells.items()}
 
@@ -674,7 +674,7 @@ class CorrectionTable:
         )
         self._pages: Pages[Correction] = Pages(self.table, _row, guarded, size=PAGE)
         self._on_back = on_back
-        self.table.on_pick(guarded(self._back))
+        self.table.on_pick(guarded(self._remove_correction))
         self.box = ipywidgets.VBox([self.table])
         self.show(())
 
@@ -683,7 +683,7 @@ class CorrectionTable:
         show(self.box, bool(made))
         self._pages.show(made)
 
-    def _back(self, address: str) -> None:
+    def _remove_correction(self, address: str) -> None:
         if any(each.address == address for each in self._made):
             self._on_back(address)
 
@@ -733,7 +733,7 @@ _OWNING = (
 _NO_BASE = "This sheet does not contain the exported values: every filled cell counts."
 
 
-class Options:
+class PlanChoices:
     """The options of a plan, in `box`."""
 
     def __init__(self) -> None:
@@ -876,10 +876,10 @@ class Panel:
     ) -> None:
         self.choosing = FileChooser(folder)
         self.columns = Columns()
-        self.findings = Findings(guarded, on_choice)
+        self.findings = FindingsTable(guarded, on_choice)
         self.made = CorrectionTable(guarded, on_back)
         self.saving = SaveForm(folder)
-        self.options = Options()
+        self.options = PlanChoices()
         self.sure = button("")
         self.again = button("Check again")
         self.compare = button("Compare with the store", primary=True)
@@ -915,23 +915,23 @@ class Panel:
             ]
         )
 
-    def show(self, look: SheetView, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
+    def show(self, view: SheetView, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
         """Show a sheet that was read; `named` is the same sheet with the user's name for it."""
-        sheet = look.sheet
+        sheet = view.sheet
         self._status.value = document_html(
             Document("", [Summary(sheet_summary(sheet)), Facts(list(sheet_facts(named)))])
         )
         self.columns.show(HeaderChoices.of_sheet(sheet), mapping)
-        self.findings.show(look)
+        self.findings.show(view)
         self.made.show(sheet.corrections)
         self.saving.show(sheet, path)
         self.options.show(sheet)
-        self.count(look)
+        self.count(view)
         show(self._rest, True)
 
-    def count(self, look: SheetView) -> None:
+    def count(self, view: SheetView) -> None:
         """Show how many corrections are sure, and how many are chosen."""
-        sure, chosen = len(look.sure), len(self.findings.chosen)
+        sure, chosen = len(view.sure), len(self.findings.chosen)
         self.sure.disabled = not sure
         self.sure.description = (
             f"Make the {count(sure, 'sure correction')}" if sure else "No sure corrections"
@@ -1009,7 +1009,7 @@ class SheetForm(Form):
         self.store = store
         self.folder = Path.cwd()
         self.path = None if path is None else self.folder / Path(path).expanduser()
-        self.look: SheetView | None = None
+        self.view: SheetView | None = None
         self.mapping: dict[str, str] = {}
         self.tab: str | None = None
         self.encoding: str | None = None
@@ -1033,7 +1033,7 @@ class SheetForm(Form):
     @property
     def sheet(self) -> Sheet | None:
         """The current sheet."""
-        return None if self.look is None else self.look.sheet
+        return None if self.view is None else self.view.sheet
 
     @property
     def sheet_findings(self) -> Sequence[Finding]:
@@ -1046,7 +1046,7 @@ class SheetForm(Form):
         made = () if self.sheet is None else self.sheet.corrections
         return {each.address: each.after for each in made}
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         """Yield the sheet and its findings, with its plan or report, or how to open a sheet."""
         self._read_once()
         if self.problem is not None or self.sheet is None:
@@ -1080,19 +1080,21 @@ class SheetForm(Form):
 
     def _read_once(self) -> None:
         """Read the sheet now, if a path is given and it has not been read yet."""
-        if self.path is None or self.look is not None or self.problem is not None:
+        if self.path is None or self.view is not None or self.problem is not None:
             return
         try:
             # A relative path, because the page is saved and must not contain the machine's folders.
             folder = Path.cwd()
             path = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
-            self.look = read_look(self.store, path, {"tab": self.tab, "mapping": self.mapping})
+            self.view = read_sheet_view(
+                self.store, path, {"tab": self.tab, "mapping": self.mapping}
+            )
         except PetsyncError as error:
             self.problem = error
 
     # Buttons
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel(
             self.folder, self.work.wrap_callback, self._on_choice, self._take_back
         )
@@ -1103,16 +1105,16 @@ class SheetForm(Form):
         self.options, self.saving = panel.options, panel.saving
         self.go, self.sure, self.again = panel.choosing.open, panel.sure, panel.again
         self.compare, self.stop = panel.compare, panel.stop
-        self._wire(panel)
-        if self.look is not None:
-            self._show(self.look)
+        self._connect_controls(panel)
+        if self.view is not None:
+            self._show(self.view)
         elif self.problem is not None:
             self.fail(self.problem)
         elif self.path is not None:
             self._start_reading(self.path, self.tab, self.mapping, {})
         return panel.box
 
-    def _wire(self, panel: Panel) -> None:
+    def _connect_controls(self, panel: Panel) -> None:
         guarded, choosing = self.work.wrap_callback, panel.choosing
         choosing.files.on_file(guarded(self._open_received))
         on_enter(choosing.path, self.work, self._open_named)
@@ -1178,16 +1180,16 @@ class SheetForm(Form):
             self._start_reading(self.path, self.tab, mapping, self._merge_corrections())
 
     def _correct_sure(self) -> None:
-        if self.look is None or self.path is None:
+        if self.view is None or self.path is None:
             return
-        if not self.look.sure:
+        if not self.view.sure:
             self.tell(
                 "There are no sure corrections.",
                 "Review the guesses, and choose corrections cell by cell.",
             )
         else:
             # The user's choice for a cell has priority over the suggestion.
-            sure = {**self.corrections, **self.look.sure, **self._take_choices()}
+            sure = {**self.corrections, **self.view.sure, **self._take_choices()}
             self.again.focus()  # the pressed button may become disabled
             self._start_reading(self.path, self.tab, self.mapping, sure)
 
@@ -1205,8 +1207,8 @@ class SheetForm(Form):
             self._start_reading(self.path, self.tab, self.mapping, rest)
 
     def _on_choice(self) -> None:
-        if self._panel is not None and self.look is not None:
-            self._panel.count(self.look)
+        if self._panel is not None and self.view is not None:
+            self._panel.count(self.view)
 
     def _take_choices(self) -> dict[str, str]:
         return self._panel.findings.take_choices() if self._panel else {}
@@ -1241,7 +1243,7 @@ class SheetForm(Form):
         digest = self.sheet.digest if self.sheet is not None and corrections else ""
         self._begin(
             asyncio.to_thread(
-                read_look,
+                read_sheet_view,
                 self.store,
                 path,
                 {
@@ -1256,17 +1258,17 @@ class SheetForm(Form):
             self._show_read_error,
         )
 
-    def _show(self, look: SheetView) -> None:
-        self.look, self.problem, self.tab = look, None, look.sheet.tab or None
+    def _show(self, view: SheetView) -> None:
+        self.view, self.problem, self.tab = view, None, view.sheet.tab or None
         panel = self._panel
         if panel is not None and self.path is not None:
-            panel.show(look, self._with_source_name(look.sheet), self.mapping, self.path)
+            panel.show(view, self._with_source_name(view.sheet), self.mapping, self.path)
             panel.columns.decode(self.encoding)
-            self.tell(describe_sheet(look.sheet))
+            self.tell(describe_sheet(view.sheet))
 
     def _show_read_error(self, error: PetsyncError) -> None:
         self.fail(error)
-        if self.look is None and self.path is not None:
+        if self.view is None and self.path is not None:
             self.problem = error
             if isinstance(error, EncodingError) and self._panel is not None:
                 self._panel.columns.offer(error.offered)
@@ -1286,7 +1288,7 @@ class SheetForm(Form):
 
     def _forget(self) -> None:
         """Discard the sheet that was open."""
-        self.look, self.problem, self.tab, self.plan = None, None, None, None
+        self.view, self.problem, self.tab, self.plan = None, None, None, None
         self._drop_review()
         if self._panel is not None:
             self._panel.forget()
@@ -1327,8 +1329,8 @@ class SheetForm(Form):
         snapshot = await aio.snapshot()
         known_statuses = unique_texts(snapshot.rows, "status")
         corrections = {each.address: each.after for each in sheet.corrections}
-        look = await asyncio.to_thread(
-            read_look,
+        view = await asyncio.to_thread(
+            read_sheet_view,
             self.store,
             path,
             {
@@ -1341,12 +1343,12 @@ class SheetForm(Form):
             digest=sheet.digest,
         )
         plan = await aio.plan(
-            self._with_source_name(look.sheet),
+            self._with_source_name(view.sheet),
             snapshot=snapshot,
             on_progress=self._show_lookups,
             **options,
         )
-        return look, plan
+        return view, plan
 
     def _with_source_name(self, sheet: Sheet) -> Sheet:
         """Return the sheet with the user's name for it."""
@@ -1358,8 +1360,8 @@ class SheetForm(Form):
 
     def _show_plan(self, made: tuple[SheetView, Plan]) -> None:
         self._leave_review()
-        look, plan = made
-        self._show(look)
+        view, plan = made
+        self._show(view)
         self.plan = plan
         self.tell(describe_plan(plan))
         self._drop_review()
@@ -1413,12 +1415,12 @@ class SheetForm(Form):
 
         def done(result: R) -> None:
             if turn == self._turn:
-                self._rest()
+                self._show_idle()
                 then(result)
 
         def not_done(error: PetsyncError) -> None:
             if turn == self._turn:
-                self._rest()
+                self._show_idle()
                 (failed or self.fail)(error)
 
         self._task = self.work.start(work, done, not_done)
@@ -1427,13 +1429,13 @@ class SheetForm(Form):
         if self._task is not None:
             self._task.cancel()
         self._turn += 1
-        self._rest()
+        self._show_idle()
         self.tell("Stopped. Nothing was changed in the store.")
         if self._panel is not None:
             # The pressed button was removed; move the keyboard focus here.
             self._panel.compare.focus()
 
-    def _rest(self) -> None:
+    def _show_idle(self) -> None:
         self._task = None
         if self._panel is not None:
             self._panel.busy(False)

@@ -110,11 +110,11 @@ class Finder:
         )
         show(self.table, False)
         self.box = ipywidgets.VBox([ipywidgets.HBox([self.search, self.find]), self.table])
-        self.search.observe(work.wrap_callback(lambda _: self.look()), "value")
-        self.find.on_click(work.wrap_callback(lambda _: self.look()))
+        self.search.observe(work.wrap_callback(lambda _: self.show_matches()), "value")
+        self.find.on_click(work.wrap_callback(lambda _: self.show_matches()))
         self.table.on_pick(work.wrap_callback(lambda key: self.by_id(int(key))))
 
-    def look(self) -> None:
+    def show_matches(self) -> None:
         """Show the pets that match the input; returns at once."""
         text = self.search.value.strip()
         show(self.table, bool(text))
@@ -138,7 +138,7 @@ class Finder:
 
     def _show_snapshot(self, snapshot: Snapshot) -> None:
         self._catalogue = Catalogue(snapshot)
-        self.look()
+        self.show_matches()
 
     def _show_read_error(self, error: Exception) -> None:
         self.table.empty = UNREADABLE
@@ -266,7 +266,7 @@ class Item:
         """Whether an upload may still include the file."""
         return self.state not in ("done", "cancelled")
 
-    def look(self, found: Picture | PictureProblem) -> None:
+    def note_inspection(self, found: Picture | PictureProblem) -> None:
         """Set the state and the message after the inspection; those of a failed upload stay."""
         if self.state in ("failed", "unknown", "too large"):
             self.picture = found if isinstance(found, Picture) else None
@@ -643,7 +643,7 @@ class UploadForm(Form):
         self._count = 0
         self._drawn_at = 0.0
 
-    def _views(self) -> Iterator[Document]:
+    def _iter_views(self) -> Iterator[Document]:
         """Yield the pet with its pictures' addresses, and the outcome of each file."""
         pet = self._pet_now()
         about = _about(pet, self._pet_id)
@@ -669,12 +669,12 @@ class UploadForm(Form):
             self._panel.choose(pet)
             if pet.id != self._pet_id:
                 self.tell(f"{capital(format_pet(pet.id, shorten(pet.name or '', 60)))} is chosen.")
-        self._look(reset=True)
+        self._check_files(reset=True)
 
     def add_file(self, path: Path, name: str = "", received: ReceivedFile | None = None) -> None:
         """Add a file, and start checking it."""
         self._take(path, name, received)
-        self._look()
+        self._check_files()
 
     def add_path(self, path: str) -> None:
         """Add the file at this path on the kernel's machine, or every visible file in this folder.
@@ -684,7 +684,7 @@ class UploadForm(Form):
             raise SettingsError("no path is given", hint="Enter one, such as photos/bella.jpg.")
         for each in files_at(path):
             self._take(each)
-        self._look()
+        self._check_files()
 
     def _take(self, path: Path, name: str = "", received: ReceivedFile | None = None) -> None:
         self._count += 1
@@ -702,7 +702,7 @@ class UploadForm(Form):
             self.items.remove(item)
             if item.received is not None and self._panel is not None:
                 self._panel.files.forget(item.received)
-            self._look()
+            self._check_files()
         self._draw()
 
     def close(self) -> None:
@@ -712,7 +712,7 @@ class UploadForm(Form):
 
     # The widgets
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         finder = Finder(self.store, self.work, self.choose, self.notice)
         self._panel = panel = Panel(finder, self.store, self.work)
         self.search, self.find, self.pets = finder.search, finder.find, finder.table
@@ -720,7 +720,7 @@ class UploadForm(Form):
         self.path, self.add, self.metadata = panel.path, panel.add, panel.metadata
         self.smaller, self.keep = panel.smaller, panel.keep
         self.go, self.stop, self.all, self.one = panel.go, panel.stop, panel.all, panel.one
-        self._wire(panel)
+        self._connect_controls(panel)
         panel.takes(self.limit)
         if self.pet is not None:
             panel.choose(self.pet)
@@ -729,14 +729,14 @@ class UploadForm(Form):
         self._draw()
         return panel.box
 
-    def _wire(self, panel: Panel) -> None:
+    def _connect_controls(self, panel: Panel) -> None:
         guarded = self.work.wrap_callback
         panel.files.on_file(guarded(lambda file: self.add_file(file.path, file.name, file)))
         self.work.on_clicks({panel.add: self._add, panel.go: self._send, panel.stop: self._stop})
         on_enter(panel.path, self.work, self._add)
         panel.listed.on_pick(guarded(self.remove))
         for field in (panel.metadata, panel.smaller, panel.keep):
-            field.observe(guarded(lambda _: self._look(reset=True)), "value")
+            field.observe(guarded(lambda _: self._check_files(reset=True)), "value")
 
     def _add(self) -> None:
         assert self._panel is not None
@@ -763,7 +763,7 @@ class UploadForm(Form):
             "max_bytes": most,
         }
 
-    def _look(self, *, reset: bool = False) -> None:
+    def _check_files(self, *, reset: bool = False) -> None:
         """Check the files that can still be uploaded; `reset` clears their states and messages
         first. Returns at once. If a check is active, another check follows it.
         """
@@ -780,7 +780,7 @@ class UploadForm(Form):
             self.work.start(
                 self._look_at(items, self.pet),
                 lambda found: self._update_items(items, *found),
-                self._show_look_error,
+                self._show_check_error,
             )
         self._draw()
 
@@ -806,14 +806,14 @@ class UploadForm(Form):
         self._is_looking = False
         if self._look_again:
             self._look_again = False
-            self._look()
+            self._check_files()
             return
         for item, result in zip(items, each, strict=True):
-            item.look(result)
+            item.note_inspection(result)
         self._inspected = found if items == [item for item in self.items if item.is_open] else None
         self._draw()
 
-    def _show_look_error(self, error: PetsyncError) -> None:
+    def _show_check_error(self, error: PetsyncError) -> None:
         self._is_looking = self._look_again = False
         for item in self.items:
             item.mark_uninspected(error.problem)
@@ -863,7 +863,7 @@ class UploadForm(Form):
         before = (item.state, item.message)
         item.follow(step)
         if step.result is not None:
-            self._learn(item, step.result)
+            self._note_refused_size(item, step.result)
         if self._panel is None:
             return
         now = time.monotonic()
@@ -878,7 +878,7 @@ class UploadForm(Form):
         if self._panel is not None:
             self._panel.progress(so_far)
 
-    def _learn(self, item: Item, result: UploadedFile) -> None:
+    def _note_refused_size(self, item: Item, result: UploadedFile) -> None:
         """If the service refused the file as too large, set its state and message, and store the
         limit that the service states.
         """
@@ -938,11 +938,11 @@ class UploadForm(Form):
         for picture, result in _pairs(self._sent, report):
             if picture.number is not None:
                 picture.end(result)
-                self._learn(picture, result)
+                self._note_refused_size(picture, result)
         self._sent = ()
         if self._panel is not None:
             self._panel.show_end()
-        self._look()
+        self._check_files()
         if self.pet is not None and self.pet.id is not None:
             self.work.start(self.store.aio.look_up([self.pet.id]), self._show_again)
         self._draw()

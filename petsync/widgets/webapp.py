@@ -40,7 +40,7 @@ from petsync._files import make_private_folder
 from petsync.errors import SettingsError
 from petsync.widgets.app_config import AppConfig
 
-__all__ = ["Gate", "serve"]
+__all__ = ["AccessGate", "serve"]
 
 
 # Gate: the check of each request before it reaches Voilà.
@@ -77,7 +77,7 @@ h1 {{ font-size: 1.4rem; margin: 0 0 .5rem; }}
 """
 
 
-class Gate(Router):
+class AccessGate(Router):
     """Passes a request to the application if its URL contains the token, or if it has the signed
     cookie that the page sets when it is opened with the token.
     """
@@ -438,7 +438,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         # The browser sends neither cookie with requests from pages of other sites.
         provider.cookie_options = {"samesite": "Strict"}
         self.app.settings["xsrf_cookie_kwargs"] = {"samesite": "Strict"}
-        self._server = HTTPServer(Gate(self.app, provider.token, provider.cookie_name))
+        self._server = HTTPServer(AccessGate(self.app, provider.token, provider.cookie_name))
         self._server.add_socket(self._listening)
         self.ioloop = IOLoop.current()
 

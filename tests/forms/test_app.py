@@ -86,7 +86,7 @@ def states(page: AppForm, what: str) -> list[str]:
 def planned(page: AppForm, here: Path, text: str) -> None:
     """Open a sheet with this text and compare it with the store."""
     (here / "edited.csv").write_text(text, "utf-8")
-    page.go("sheet")
+    page.show_step("sheet")
     sheet = page.forms["sheet"]
     assert isinstance(sheet, SheetForm)
     sheet.open("edited.csv")
@@ -129,7 +129,7 @@ def test_from_sign_in_to_report(
     assert states(page, "done") == ["sign-in", "sheet", "review", "report"]
     assert {store.api.get_pet_by_id(n).name for n in (1, 2)} == {"Rex", "Mia"}
 
-    page.go("report")
+    page.show_step("report")
     heading, changed, problems, files, facts, again, _ = page._parts["report"].box.children
     assert heading.text == "Report"
     assert review.report is not None
@@ -160,8 +160,8 @@ def test_what_was_refused_is_asked_again(
     their data by themselves and clear this message.
     """
     page = shown(app(store))
-    page.go("catalogue")
-    page.go("images")
+    page.show_step("catalogue")
+    page.show_step("images")
     catalogue, images, login = (page.forms[name] for name in ("catalogue", "images", "sign-in"))
     assert isinstance(catalogue, BrowseForm)
     assert isinstance(images, UploadForm)
@@ -249,7 +249,7 @@ def test_a_store_without_a_sign_in(here: Path, shown: Callable[[AppForm], AppFor
 
 def choose_store(page: AppForm, url: str) -> ConnectForm:
     """Enter the address in the first step, press Enter, and wait for what the page says."""
-    page.go("store")
+    page.show_step("store")
     asking = page.forms["store"]
     assert isinstance(asking, ConnectForm)
     asking.notice.clear()
@@ -263,7 +263,7 @@ def opened_run(page: AppForm, run_id: str) -> ReviewForm:
     """Open a run from the list of earlier runs, and return the form with its report."""
     runs = page._runs
     assert runs is not None
-    page.go("report")
+    page.show_step("report")
     until(lambda: any(row["key"] == run_id for row in runs.table.rows))
     before = page.forms.get("review")
     runs.table.press(run_id)
@@ -352,7 +352,7 @@ def test_another_store_replaces_every_part(here: Path, shown: Callable[[AppForm]
         choose_store(page, one.url)
         first = page.store
         assert first is not None
-        page.go("catalogue")
+        page.show_step("catalogue")
         planned(page, here, "id,name\n1,Rex\n")
         former = page.forms
         late = former["review"]
@@ -365,7 +365,7 @@ def test_another_store_replaces_every_part(here: Path, shown: Callable[[AppForm]
         assert (page.current, states(page, "done")) == ("sign-in", ["store"])
         assert set(page.forms) == {"store", "sign-in"}
         for name in ("sheet", "images", "catalogue", "review", "report"):
-            page.go(name)
+            page.show_step(name)
         assert "review" not in page.forms
         for form in page.forms.values():
             assert getattr(form, "store", page.store) is page.store

@@ -35,10 +35,10 @@ class _Form(Form):
 
     says = "as it stands"
 
-    def _views(self) -> list[Document]:
+    def _iter_views(self) -> list[Document]:
         return [Document("", [Note(self.says)]), Document("", [Note("and more")])]
 
-    def _body(self) -> ipywidgets.Widget:
+    def _build_body(self) -> ipywidgets.Widget:
         self.go = ipywidgets.Button(description="Go")
         return ipywidgets.VBox([self.go])
 
@@ -328,14 +328,14 @@ def test_results_wait_until_the_form_is_built() -> None:
         pass
 
     class Page(_Form):
-        def _body(self) -> ipywidgets.Widget:
+        def _build_body(self) -> ipywidgets.Widget:
             task = self.work.start(nothing(), lambda _: handled.append("ended"))
             other.work.start(nothing(), lambda _: handled.append("ended"))
             task.done.result(60)
             # Without the lock, the results arrive now.
             threading.Event().wait(0.1)
             handled.append("built")
-            return super()._body()
+            return super()._build_body()
 
     page = Page()
     assert page.widget is not None

@@ -19,10 +19,10 @@ from petsync.widgets.components import Table
 class Small(Form):
     title = "Small"
 
-    def _views(self):
+    def _iter_views(self):
         return []
 
-    def _body(self):
+    def _build_body(self):
         self.table = Table(
             caption="Pets",
             columns=[{"key": "name", "title": "Name"}],
