@@ -42,7 +42,7 @@ import xlsxwriter
 from load import status
 from python_calamine import load_workbook
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.load import load
 from petsync.sheets.read import read_grid
@@ -300,7 +300,7 @@ def _parquet(path: Path, _: Path) -> Work:
 
 def _read(path: Path, _: Path) -> Work:
     def work() -> object:
-        with no_collection():
+        with pause_collection():
             return read_grid(load(path), None, None)
 
     return work

@@ -22,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from load import answer
 
-from petsync._collector import no_collection
+from petsync._collector import pause_collection
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison
@@ -185,7 +185,7 @@ def _in_depth(frame: pd.DataFrame) -> pd.DataFrame:
     items of an object column.
     """
     copied = frame.copy()
-    with no_collection():
+    with pause_collection():
         for name in LISTS:
             for at, each in enumerate(lists := copied[name].to_numpy(copy=True)):
                 lists[at] = each.copy()
