@@ -32,7 +32,7 @@ from petsync.images.upload import UploadOptions
 from petsync.plan.uploads import UploadReport
 from petsync.sandbox import Sandbox
 from petsync.store import Store
-from petsync.store.runs import History
+from petsync.store.runs import RunHistory
 
 pytestmark = pytest.mark.slow
 
@@ -315,7 +315,7 @@ def test_a_past_upload_advises_another_attempt_only_where_it_helps(
     refused = store.upload(store.pictures(tmp_path / "large", max_bytes=20_000_000))
     standard.set_faults("503=1,only=uploadFile")
     later = store.upload(store.pictures(tmp_path / "later"))
-    history = History(tmp_path / "state")
+    history = RunHistory(tmp_path / "state")
     past = [history.upload(each.run_id).results[0] for each in (gone, refused, later)]
     assert [each.cause for each in past] == ["gone", "refused", "service-error"]
     assert past[0].cure == gone.results[0].cure == ""

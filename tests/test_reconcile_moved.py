@@ -708,7 +708,7 @@ def test_a_row_that_a_backup_of_its_new_sheet_lacks_is_not_deleted(
     scenario.put("a.csv", box.pets()[:7])
     scenario.put("b.csv", PETS[7:])
     with monkeypatch.context() as patch:
-        patch.setattr(round_of_jobs, "give_up", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(round_of_jobs, "remove_moved_pets", Mock(side_effect=KeyboardInterrupt))
         scenario.rounds()
     shutil.copy(backup, scenario.folder / "in" / "a.csv")
     for _ in range(3):

@@ -33,11 +33,11 @@ from petsync.report.history import (
 )
 from petsync.report.plots import (
     axis_limit,
-    plots,
+    draw_plots,
+    draw_status_strip,
     round_up_to_mark,
     short_duration,
     short_number,
-    status_strip,
     steps,
     steps_in_time,
 )
@@ -72,7 +72,7 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
     rounds = build_rounds(40)
     far = {"to_store": Counts(update=5_000_000), "applied": 1, "drift": 10**9, "seconds": 90_000.0}
     rounds[20] = replace(rounds[20], **far, failed=10**6)
-    html = "".join(each.svg for each in plots(periods_by_turn(group_into_turns(rounds)), "x"))
+    html = "".join(each.svg for each in draw_plots(periods_by_turn(group_into_turns(rounds)), "x"))
     assert "5M" in html
     assert "1G" in html
     for rect in re.findall(r'<rect x="([^"]+)" y="([^"]+)" width="([^"]+)" height="([^"]+)"', html):
@@ -85,7 +85,7 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
 
 def test_ordinary_values_are_not_cut() -> None:
     """Values that differ as usual are drawn in full."""
-    figures = plots(periods_by_turn(group_into_turns(build_rounds(60))), "x")
+    figures = draw_plots(periods_by_turn(group_into_turns(build_rounds(60))), "x")
     html = "".join(figure.svg for figure in figures)
     assert "ps-cut" not in html
 
@@ -102,10 +102,10 @@ def test_a_gap_is_a_gap() -> None:
     assert describe_period(gap) == (
         "No round after 2026-11-01 02:00 until 2026-11-06 02:00: about 4 rounds missing"
     )
-    html = [figure.svg for figure in plots(periods, "x")]
+    html = [figure.svg for figure in draw_plots(periods, "x")]
     assert all('class="ps-gap"' in plot for plot in html)
     assert html[3].count('class="ps-line"') == 2
-    assert "ps-none-ran" in status_strip(periods, "x").svg
+    assert "ps-none-ran" in draw_status_strip(periods, "x").svg
 
 
 def test_a_gap_of_columns_says_how_many_rounds_are_missing() -> None:
@@ -158,7 +158,7 @@ def test_status_is_shape_and_sign_and_words() -> None:
     rounds = [
         replace(each, status=s, exit_code=code) for each, (s, code) in zip(base, ends, strict=True)
     ]
-    figure = status_strip(periods_by_turn(group_into_turns(rounds)), "x")
+    figure = draw_status_strip(periods_by_turn(group_into_turns(rounds)), "x")
     shapes = re.findall(r"<title>[^<]*</title><(\w+)[^>]*></\w+><text[^>]*>(.)</text>", figure.svg)
     assert shapes == [("circle", "="), ("path", "!"), ("rect", "x")]
     assert "1 Done, 1 Conflicts, 1 Failed" in figure.text
@@ -292,7 +292,7 @@ def test_labels_are_short(value: float, number: str, time: str) -> None:
 def test_changes_that_were_not_made_are_hollow() -> None:
     """The changes of a waiting plan are drawn as planned, not as made."""
     waits: Round = round_of(status="waiting", exit_code=4, to_store=Counts(delete=40), waiting="w")
-    figure = next(plots(periods_by_turn(group_into_turns([waits])), "x"))
+    figure = next(draw_plots(periods_by_turn(group_into_turns([waits])), "x"))
     assert "ps-held" in figure.svg
     assert "ps-delete" not in figure.svg
     assert [meaning for _, meaning in figure.legend] == ["planned, not made", "\u2191 store"]

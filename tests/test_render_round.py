@@ -285,7 +285,7 @@ def test_a_query_has_no_file_to_check() -> None:
     round_ = round_of(status="findings", findings=1, source="query of sqlite:///shop.db")
     assert not list(report_round.commands(round_))
     assert (
-        report_round.cure_of_kind("finding", round_)
+        report_round.advice_for_kind("finding", round_)
         == "Fix the data in the database that the query reads."
     )
     (again,) = report_round.commands(round_of(status="error", dry_run=True))

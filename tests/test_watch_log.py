@@ -19,7 +19,7 @@ from scenarios import PETS, Scenario, changed
 
 from petsync.cli.context import Context
 from petsync.config.model import Configuration, Log
-from petsync.reconcile.observe import watching
+from petsync.reconcile.observe import open_watchers
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
@@ -46,7 +46,7 @@ def test_a_round_is_reported_in_json_lines(tmp_path: Path) -> None:
         json_config(tmp_path),
         build_report("conflicts", conflicts=2, runs=("r7",)).round,
     )
-    with watching(config) as (watcher,):
+    with open_watchers(config) as (watcher,):
         watcher.on_begin(round_)
         with watcher.step(round_, "snapshot"):
             logging.getLogger("petsync.client.retry").info("again in %d s", 2)
@@ -69,7 +69,7 @@ def test_a_round_is_reported_in_json_lines(tmp_path: Path) -> None:
 def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> None:
     """A failed or interrupted step is logged with its error, and the error is raised again."""
     config, round_ = json_config(tmp_path), build_report().round
-    with watching(config) as (watcher,):
+    with open_watchers(config) as (watcher,):
         for error in (KeyError("x"), KeyboardInterrupt()):
             with pytest.raises(type(error)), watcher.step(round_, "apply"):
                 raise error
@@ -83,7 +83,7 @@ def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> N
 def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
     """Records of other threads have the round's id, too."""
     config, round_ = json_config(tmp_path), build_report().round
-    with watching(config) as (watcher,):
+    with open_watchers(config) as (watcher,):
         watcher.on_begin(round_)
         thread = threading.Thread(target=logging.getLogger("petsync.apply").info, args=("from it",))
         thread.start()
@@ -97,7 +97,7 @@ def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> N
     meet = threading.Barrier(2, timeout=120)
 
     def one(folder: Path) -> None:
-        with watching(json_config(folder)) as (watcher,):
+        with open_watchers(json_config(folder)) as (watcher,):
             meet.wait()
             watcher.on_begin(build_report(job=folder.name).round)
             meet.wait()
@@ -117,7 +117,7 @@ def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> N
 def test_no_secret_is_in_the_log(form: str, tmp_path: Path) -> None:
     """No secret is in a message, a field or a traceback of the log at any level."""
     config = json_config(tmp_path, format=form)
-    with watching(config) as (watcher,):
+    with open_watchers(config) as (watcher,):
         log = logging.getLogger("petsync.x")
         log.debug("token %s and %r", HUSH, HUSH)
         log.info("of a file", extra={"part": HUSH})
@@ -140,7 +140,7 @@ def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     """
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    with watching(configured(tmp_path)) as (watcher,):
+    with open_watchers(configured(tmp_path)) as (watcher,):
         watcher.on_begin(build_report(job="inbox", part="dogs.csv").round)
         logging.getLogger("petsync.x").warning("a pet called %s", "A\x1b[31m\nB")
         logging.getLogger("petsync.x").info("not at this level, as people see how it ended")
@@ -162,7 +162,7 @@ def test_output_of_v_on_the_same_stream_is_not_repeated(
     log, handler = logging.getLogger("petsync"), logging.StreamHandler(stream)
     with attached(handler):
         level = log.level
-        with watching(configured(tmp_path)):
+        with open_watchers(configured(tmp_path)):
             log.warning("once")
         assert handler in log.handlers
         assert log.level == level
@@ -184,7 +184,7 @@ def test_a_log_that_is_rotated_goes_on_in_a_new_file(tmp_path: Path) -> None:
     """After a rotation during a round, the log continues in a new file."""
     config = json_config(tmp_path)
     assert config.log.file is not None
-    with watching(config):
+    with open_watchers(config):
         logging.getLogger("petsync").info("before")
         config.log.file.rename(tmp_path / "petsync.log.1")
         logging.getLogger("petsync").info("after")
@@ -198,7 +198,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     (tmp_path / "logs").write_text("a file")
-    with watching(json_config(tmp_path)):
+    with open_watchers(json_config(tmp_path)):
         logging.getLogger("petsync").info("all the same")
     assert json.loads(stream.getvalue().splitlines()[-1])["message"] == "all the same"
 
@@ -209,7 +209,7 @@ def test_a_real_round_is_logged_with_its_id(tmp_path: Path) -> None:
         scenario = Scenario(box, tmp_path)
         scenario.write(changed(PETS, 3, name="Rex"))
         config = replace(scenario.config(), log=json_config(tmp_path).log)
-        with watching(config) as watchers:
+        with open_watchers(config) as watchers:
             report = scenario.run(watchers=watchers)
     records = lines(config)
     assert {each.get("round") for each in records} == {report.round.id}
@@ -240,7 +240,7 @@ def test_lines_fit_a_terminal(
     ended = build_report(
         "error", exit_code=1, problem=f"{path}: there is no such file, or it is away"
     )
-    with watching(configured(tmp_path, log=Log())) as (watcher,):
+    with open_watchers(configured(tmp_path, log=Log())) as (watcher,):
         watcher.on_end(ended)
     (*lines,) = shown.getvalue().splitlines()
     assert path in shown.getvalue()

@@ -20,8 +20,8 @@ from petsync.reconcile.observe import (
     MetricsWatcher,
     measure,
     note_round,
+    open_watchers,
     read_latest,
-    watching,
 )
 
 DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
@@ -157,7 +157,7 @@ def test_without_the_extra_the_jobs_run_all_the_same(
     for name in ("prometheus_client", "opentelemetry.sdk"):
         monkeypatch.setitem(sys.modules, name, None)
     config = configured(tmp_path, tracing=True, metrics=Metrics(textfile=tmp_path / "x.prom"))
-    with caplog.at_level(logging.ERROR, logger="petsync"), watching(config) as watchers:
+    with caplog.at_level(logging.ERROR, logger="petsync"), open_watchers(config) as watchers:
         assert len(watchers) == 1
     assert "pip install 'petsync[metrics]'" in caplog.text
     assert "pip install 'petsync[tracing]'" in caplog.text

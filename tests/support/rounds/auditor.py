@@ -241,8 +241,8 @@ class Auditor:
         name, number = ("category", ""), ("category_id", "")
         other = {name: number, number: name}.get(unit)
         cell = BLANK if other is None else value(view.rows, key, other)
-        ask_yes_no = cell is not BLANK and cell == value(view.pets, key, other or unit)
-        return ask_yes_no or value(view.pets, key, unit) in (None, False)
+        is_agreed = cell is not BLANK and cell == value(view.pets, key, other or unit)
+        return is_agreed or value(view.pets, key, unit) in (None, False)
 
     def _says_it_by_its_name(self, view: View, key: str) -> bool:
         """Return whether the id of the row's category is away, and its name is the store's."""
