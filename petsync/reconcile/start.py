@@ -327,7 +327,7 @@ def _find_base(
     every = _load_versions(context, base, inbound)
     versions = [each for each in every if not each.is_undone]
     last = [each for each in versions if not each.is_state][-1:]
-    cut_off = next((each for each in last if not each.ask_yes_no), None)
+    cut_off = next((each for each in last if not each.is_agreed), None)
     runs, newest = memory.runs, base
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
@@ -881,7 +881,7 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
     return find_written_cells(
         each
         for each in versions
-        if each.ask_yes_no
+        if each.is_agreed
         and each.is_written
         and not each.is_undone
         and is_before(planned, each.inbound.created)
@@ -964,7 +964,7 @@ def _has_manual_ids(
     own: Collection[str],
 ) -> bool:
     """Return true if the sheet was applied by hand since a version whose round was killed."""
-    since = [Base.from_lines(each.base).taken_at for each in versions if not each.ask_yes_no]
+    since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
     return bool(since) and any(
         True for _ in _iter_manual_reports(context, sheet, store, own, min(since))
     )
@@ -1005,7 +1005,7 @@ def _iter_manual_versions(
             after=after if has_it else "",
             # It is unknown whether the run wrote the sheet before it was killed; its backup is
             # known.
-            ask_yes_no=not has_it,
+            is_agreed=not has_it,
             is_lost=not has_it,
             is_left=not has_it,
             base=tuple((base if inbound is None else with_inbound(base, inbound)).to_lines()),
@@ -1185,7 +1185,7 @@ def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -
     released = Version(
         round=f"of {inbound.created}",
         before=inbound.digest,
-        ask_yes_no=True,
+        is_agreed=True,
         base=tuple(base.to_lines()),
         inbound=inbound,
     )
@@ -1276,7 +1276,7 @@ def build_state(
         round=round_id,
         before=digest,
         after=digest,
-        ask_yes_no=True,
+        is_agreed=True,
         base=tuple(lines),
         inbound=Inbound(
             created=base.taken_at,

@@ -690,7 +690,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     inbound: Inbound
     is_again: bool = False
     """True if the sheet was, or may have been, a restored backup."""
-    ask_yes_no: bool = False
+    is_agreed: bool = False
     """True if the stored base reflects whether the version was written."""
     is_lost: bool = False
     """True if it was not written: its round was killed, or the sheet could not be written."""
@@ -725,7 +725,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_written(self) -> bool:
         """True if the version is known to have been written into the sheet."""
-        return bool(self.after) or (self.ask_yes_no and not self.is_lost)
+        return bool(self.after) or (self.is_agreed and not self.is_lost)
 
     @property
     def is_known(self) -> bool:
@@ -746,7 +746,7 @@ class _VersionHead(msgspec.Struct, frozen=True):
 
     before: str
     number: int = 0
-    ask_yes_no: bool = False
+    is_agreed: bool = False
     is_lost: bool = False
     is_left: bool = False
     is_undone: bool = False
@@ -803,16 +803,16 @@ class Versions:
         """
         for head in self._heads():
             may_be_left = head.is_lost and not head.is_left and sheet.digest != head.before
-            if head.ask_yes_no and not may_be_left:
+            if head.is_agreed and not may_be_left:
                 continue
             version = current = self._load(self._path(head.number), is_verified=False)
             if current is None:
                 continue
-            if not current.ask_yes_no:
+            if not current.is_agreed:
                 has_it = bool(current.after) or has_arrived(
                     sheet, current, has_ids_by_hand=has_ids_by_hand
                 )
-                current = msgspec.structs.replace(current, ask_yes_no=True, is_lost=not has_it)
+                current = msgspec.structs.replace(current, is_agreed=True, is_lost=not has_it)
             if current.is_lost and not current.is_left and sheet.digest != current.before:
                 current = msgspec.structs.replace(current, is_left=True)
             if current is not version:
@@ -1017,7 +1017,7 @@ def find_older_copy(
     # Leave out versions that the stored base does not reflect: they start from a newer base, which
     # the sheet may have.
     like = _find_similar_versions(
-        sheet, [*undone_versions, *(each for each in known if each.ask_yes_no)], base
+        sheet, [*undone_versions, *(each for each in known if each.is_agreed)], base
     )
     return (
         _judge_by_values(sheet, since(_find_nearest_version(sheet, like)), base)

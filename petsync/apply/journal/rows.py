@@ -1265,7 +1265,7 @@ def _iter_records(
         row_pet = each.row_pet or known.get(own) or known.get(anywhere)
         if row_pet is None or (each.pet_id is None and not each.may_be):
             continue
-        ask_yes_no = not each.open or (each.open == "change" and each.pet_id in updated)
+        is_agreed = not each.open or (each.open == "change" and each.pet_id in updated)
         record = RowRecord(
             run_id=each.run or run,
             on=each.on or on,
@@ -1274,7 +1274,7 @@ def _iter_records(
             above=each.above,
             below=each.below,
             row_pet=msgspec.structs.replace(row_pet, id=None),
-            agreed=None if ask_yes_no else agreed.get(own) or agreed.get(anywhere),
+            agreed=None if is_agreed else agreed.get(own) or agreed.get(anywhere),
             category=(
                 sheet_rows.categories.get(each.row)
                 if each.open == "change"
