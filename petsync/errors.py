@@ -187,7 +187,9 @@ class SettingsError(PetsyncError, ValueError):
 
 
 class MissingServiceError(SettingsError):
-    """No service is given: no argument, no environment variable and no petsync.toml names one."""
+    """No service is given: neither an argument nor an environment variable nor petsync.toml names
+    one.
+    """
 
 
 class MissingExtraError(SettingsError, ImportError):

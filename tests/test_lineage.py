@@ -671,7 +671,7 @@ def test_a_new_row_instead_of_another_in_a_sorted_list_is_noted(desk: Desk) -> N
     pet = desk.pet("Pet 07")
     new = {"name": "Gustl", "status": "available", "category": "Cats"}
     kept = sorted((row for row in rows if row["name"] != "Pet 07"), key=lambda row: row["name"])
-    said = f"the rows of as many pets are gone since the last run: {pet.id} ('Pet 07')"
+    said = f"the rows of as many pets have gone since the last run: {pet.id} ('Pet 07')"
     desk.csv(new, *kept)
     plan = desk.plan()
     (note,) = (note for note in plan.notes if said in note)

@@ -183,7 +183,7 @@ def test_png_that_unpacks_without_end_is_refused() -> None:
 
 def test_large_file_is_refused_with_both_sizes() -> None:
     """A file over the limit of bytes is refused with the limit."""
-    assert refused(image("PNG", (300, 300)), max_bytes=100).endswith("100 bytes are allowed")
+    assert refused(image("PNG", (300, 300)), max_bytes=100).endswith("100 bytes is allowed")
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])

@@ -65,8 +65,8 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     if target.suffix.casefold() in _DOCUMENTS:
         raise PlanError(
             f"{target}: a plan that can be applied is saved as .json or .parquet",
-            hint="For people, `petsync plan SHEET -o plan.html` writes a page, and -o plan.xlsx a "
-            "workbook.",
+            hint="To read the plan, write a page (`petsync plan SHEET -o plan.html`) or a workbook "
+            "(-o plan.xlsx).",
         )
     if target.suffix.casefold() == _PARQUET:
         write_atomically(

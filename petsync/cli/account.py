@@ -368,7 +368,7 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
     if is_withdrawn:
         was_confirmed = withdraw(path)
         context.say(
-            f"{path} is not confirmed any more." if was_confirmed else f"{path} was not confirmed."
+            f"{path} is no longer confirmed." if was_confirmed else f"{path} was not confirmed."
         )
         return 0
     content = _read_content(path)

@@ -188,9 +188,9 @@ def _capitalize(what: str) -> str:
 
 _MAX_TOKEN = 64 * 1024
 _WITHOUT_STATE = ("completion", "config", "demo", "help", "init", "serve", "trust")
-"""Commands that need no state folder and no store, or that use their own."""
+"""Commands that need neither a state folder nor a store, or that use their own."""
 _SIGNING_IN = ("doctor", "login", "whoami")
-"""Commands that need the store's address, which no file and no run names."""
+"""Commands that need the store's address, which neither a file nor a run names."""
 _STORE_MODULES = ("petsync.store", "petsync.report.text")
 """Modules that are slow to import and that every command with a store needs."""
 

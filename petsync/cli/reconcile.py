@@ -144,7 +144,7 @@ def _warn(context: Context, configuration: Configuration) -> None:
 
 
 def _explain_trust(context: Context, file: Path, configuration: Configuration) -> None:
-    """Say when other commands use the jobs' own sign-ins, unless the file is confirmed."""
+    """Print when other commands use the jobs' own sign-ins, unless the file is confirmed."""
     from petsync.config.read import read_document
 
     path = configuration.path

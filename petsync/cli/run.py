@@ -583,7 +583,7 @@ def _write_outputs(
     try:
         request = outputs.read_request(report.plan)
     except PetsyncError as error:
-        message = f"no results and no ids were written: {error.problem}"
+        message = f"neither results nor ids were written: {error.problem}"
         written.add_error(PetsyncError(message, hint=error.cure))
     else:
         _write_requested(report, sheet, outputs, request, written, is_again=is_again)

@@ -215,7 +215,7 @@ def content_of(path: Path) -> bytes:
         if state.st_size > MAX_FILE_BYTES:
             raise OSError(
                 0,
-                f"it has {state.st_size / 2**20:,.0f} MiB; only files up to "
+                f"it is {state.st_size / 2**20:,.0f} MiB; only files up to "
                 f"{MAX_FILE_BYTES // 2**20} MiB are read",
             )
         # A file that grows in the meantime is not read beyond the limit.
@@ -288,7 +288,7 @@ def describe_content(content: bytes) -> str:
     if content[4:8] == b"ftyp":
         brand = content[8:12]
         if brand in _HEIF:
-            return "a HEIC image, as phones make them"
+            return "a HEIC image, as phones take them"
         return "an AVIF image" if brand in (b"avif", b"avis") else "a video file"
     for magic, name in _MAGIC:
         if content.startswith(magic):
@@ -716,7 +716,7 @@ class _SheetReader:
                 return candidate.problem("it is not a regular file", "Name the picture itself.")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "no file can have this name"
-            cure = "Paths start at the sheet's folder, or at --folder (in Python folder)."
+            cure = "Paths are relative to the sheet's folder, or to --folder (in Python folder)."
             return candidate.problem(f"no such file can be found in {self.root} ({why})", cure)
         return None
 

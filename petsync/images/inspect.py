@@ -168,7 +168,7 @@ def exif_of(parts: list[Part]) -> tuple[int, int] | None:
 def without_metadata(content: bytes, form: Format, parts: list[Part]) -> bytes:
     """Return the same picture without metadata, and without data after its end.
 
-    The colour profile is kept. Of the EXIF data, only a rotation other than upright is kept, so
+    The colour profile is kept. The only EXIF data that is kept is a rotation other than upright, so
     that no pixel has to be encoded again.
     """
     place = exif_of(parts)
@@ -455,7 +455,7 @@ def _form(content: bytes, ending: str) -> Format:
         right_ending = next(key for key, value in ENDINGS.items() if value == form)
         what = f"its name ends in {ending}" if ending else "its name has no ending"
         raise UnusableImageError(
-            f"it is a {form} image, and {what}", f"Let its name end in {right_ending}."
+            f"it is a {form} image, and {what}", f"Give it a name that ends in {right_ending}."
         )
     return form
 
@@ -471,7 +471,7 @@ def _check_size(image: DecodedImage, options: PictureOptions) -> None:
     size = len(image.content)
     if size > options.max_bytes:
         raise UnusableImageError(
-            f"it has {_megabytes(size)}, and at most {_megabytes(options.max_bytes)} are allowed",
+            f"it is {_megabytes(size)}; at most {_megabytes(options.max_bytes)} is allowed",
             _TOO_LARGE_CURE if can_shrink(image) else _TOO_MANY_BYTES_CURE,
         )
 

@@ -328,7 +328,7 @@ class PictureSender:
         after = msgspec.structs.replace(before, photo_urls=(*before.photo_urls, *urls))
         entry = self._new_entry(number, before)
         await self.recorder.record_image_intent(entry)
-        why = f"uploaded in run {doubt.run_id}, because the store has its photo"
+        why = f"uploaded in run {doubt.run_id}: the store has its photo"
         return self._record_result(entry, "applied", "confirmed", why, after=after, urls=urls)
 
     def _seconds_to_wait(self, entry: Entry) -> float:

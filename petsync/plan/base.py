@@ -1019,7 +1019,7 @@ class SentRun(NamedTuple):
     sent: tuple[Change, ...]
     """The changes that the run applied, or that the store had already."""
     unseen: tuple[Update, ...] = ()
-    """The updates whose start is recorded, but not their end."""
+    """The updates whose start is recorded, but whose end is not."""
     categories: Mapping[int, Category] = {}
     """See `Plan.categories`."""
     held: frozenset[tuple[int, str]] = frozenset()
@@ -1069,9 +1069,9 @@ def continue_base(
 
     A cell is uncertain if its value may be older than the last value that an own run, or a run of
     one of the sheet's `copies`, sent for the cell. `current` has the store's pets: an update
-    without a recorded end counts if the store's pet has its values. `vocabulary` is the store's, if
-    it is not that of these pets. For a pet that no row names,
-    the sent values count only if other rows show that the sheet is not older than the run.
+    without a recorded end counts if the store's pet has its values. `vocabulary` is that of the
+    whole store, if `current` has only a part of it. For a pet that no row names, the sent values
+    count only if other rows show that the sheet is not older than the run.
     """
     if not own and not copies:
         return base

@@ -556,9 +556,9 @@ def _find_copied(
     Like `_find_lookalikes`, this is for a sheet without ids. There are none unless most rows are in
     `conflicts_so_far`, because they look like pets. An add is a conflict if it agrees with one of
     the `pets`, which no row names, in all its values except the name, or in the name, ignoring
-    case. Without the name, each pet is assigned to at most one row. Of several pets, the first
-    choice is one with the row's name, then one whose name is the beginning of the row's name. Other
-    conflicts name the pets in `named_ids`.
+    case. Without the name, each pet is assigned to at most one row. If there are several pets, the
+    first choice is one with the row's name, then one whose name is the beginning of the row's name.
+    Other conflicts name the pets in `named_ids`.
     """
     if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
         find_open_rows(sheet)
@@ -729,9 +729,9 @@ def _build_lookalikes(
 ) -> list[Conflict]:
     """Return the conflicts of the adds in the pairs.
 
-    Each add names the pet that agrees with it in most columns. Of several adds, the one that agrees
-    in most columns chooses first, and a pet is named twice only if no other one is left. Other
-    conflicts name the pets in `taken_ids`.
+    Each add names the pet that agrees with it in most columns. The add that agrees in most columns
+    is assigned first, and a pet is named twice only if no other one is left. Other conflicts name
+    the pets in `taken_ids`.
     """
     conflicts: dict[int | None, Conflict] = {}
     used_ids = {*taken_ids}
@@ -828,7 +828,7 @@ def _describe_missing_rows(changes: Iterable[Change], compared: SheetComparison)
         rows = [f"{sheet.address(each.row or 0)} ({each.after.name})" for each in new]
         ids = [f"{each.pet_id} ({each.row_pet.name!r})" for each in gone]
         yield (
-            f"{first_items(rows)}: new, and the rows of as many pets are gone since the last run: "
+            f"{first_items(rows)}: new, and the rows of as many pets have gone since the last run: "
             f"{first_items(ids)}. If they are the same pets with other values, give the rows the "
             "pets' ids; otherwise new pets are added."
         )
@@ -1522,11 +1522,11 @@ class _Column(NamedTuple):
     before: match.Positions
     """The texts at the export."""
     after: match.Positions
-    """The texts with the edits."""
+    """The texts after the edits."""
     edited: match.Positions
     """The positions of the edited rows."""
     new: match.Positions
-    """The keys of the edited rows with the edits."""
+    """The keys of the edited rows after the edits."""
 
 
 class ShiftedColumns(tuple[Column, ...]):
@@ -1663,8 +1663,8 @@ def _may_be_sorted(
 def _read_unit(
     frame: pd.DataFrame, at: match.Positions, unit: Unit, edits: Mapping[int, Pet]
 ) -> tuple[_Column, int]:
-    """Return the unit of the pets at these positions, with the edits; and the number of an empty
-    text. The key and the text of each distinct value are computed only once.
+    """Return the unit of the pets at these positions, before and after the edits; and the number of
+    an empty text. The key and the text of each distinct value are computed only once.
     """
     columns = [_encode(frame, name, at) for name in COLUMNS_OF[unit]]
     values = columns[0]
@@ -2289,7 +2289,7 @@ def _iter_gaps(plan: Plan, sheet: Sheet, decisions: Decisions) -> Iterator[str]:
     if tabs := find_unread_tabs(sheet):
         yield f"Worksheets without known headers, not searched for pets: {first_items(tabs)}."
     if failed := [each.query for each in plan.coverage.failed]:
-        yield f"Pets without an answer: {first_items(failed)}."
+        yield f"Pets that could not be looked up: {first_items(failed)}."
 
 
 def find_unread_tabs(sheet: Sheet) -> list[str]:

@@ -105,7 +105,8 @@ FIELD_RULES: Mapping[str, str] = {
     "edited": "Only the sheet changed it since the export.",
     "alike": "Sheet and store both changed it to the same value.",
     "merged": "Sheet and store both changed it, and both changes are kept.",
-    "undone": "The sheet changed it, and in the store only an undo did: the sheet's value is sent.",
+    "undone": "The sheet changed it; in the store, only an undo changed it. The sheet's value is "
+    "sent.",
     "clash-store": "Sheet and store changed it differently: the store's value stays.",
     "clash-sheet": "Sheet and store changed it differently: the sheet's value is sent.",
     "owner-sheet": "Sheet and store differ. The sheet owns the field: its value is sent.",

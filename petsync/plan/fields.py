@@ -179,7 +179,7 @@ class _Pairing:
         return self._choices[value]
 
     def _find_kinds(self, needed: Mapping[int, Hashable]) -> Iterable[Any]:
-        """Return the kinds of pets that have what is needed at these places."""
+        """Return the kinds of pets that have the needed items at these places."""
         if not needed:
             return self._places
         places = tuple(needed)

@@ -178,7 +178,7 @@ def build_inbound(
     look-up did not fail and the base has it (if `store` leads).
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
-    run added. Of the pets in no row, only those in `adds` become rows (None: all). Pets in
+    run added. Only those pets in no row that are in `adds` become rows (None: all). Pets in
     `candidates` never do, because a row without an id may be theirs; each has the address of this
     row.
     """

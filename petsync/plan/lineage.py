@@ -885,7 +885,9 @@ def find_lost_rows(
 
 
 def _is_lost_row(record: RowRecord, line: _Line, *, is_there: bool) -> bool:
-    """Return true if the row may be that of the record's pet; `is_there` if it is at its place."""
+    """Return true if the row may be that of the record's pet. `is_there` is true if the row is at
+    the record's place.
+    """
     stated = [unit for unit in _BUT_NAME if unit_content(line.row_pet, unit)]
     support = _find_support(record, line)
     if is_there and line.below is not None:
@@ -1730,8 +1732,8 @@ class _Matching:
 
     def _match_same_values(self) -> None:
         """Match rows with the same values; first those with the action `add-another`, which match
-        fewer records. Of the records, those whose pets no other row names come first, and of these
-        the ones with the row's action.
+        fewer records. Records whose pets no other row names come first; among these, records with
+        the row's action.
         """
         for is_another, is_claimed, is_same in product((True, False), (False, True), (True, False)):
             was_another = is_another is is_same

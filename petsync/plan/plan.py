@@ -627,7 +627,7 @@ _NODES = (
     *(ast.BoolOp, ast.boolop, ast.Compare, ast.cmpop),
     *(ast.UnaryOp, ast.Not, ast.Invert, ast.USub, ast.BinOp, ast.BitAnd, ast.BitOr),
 )
-"""The syntax of a query beside names and calls."""
+"""The syntax of a query besides names and calls."""
 
 
 Address = Callable[[Change, Column], str]

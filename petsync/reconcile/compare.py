@@ -130,7 +130,8 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
                 pet_id=pet.id,
                 name=pet.name or "",
                 hint="Delete one of the two in the store. Jobs that send to the same store take "
-                "turns if they run on one machine, and share a state folder or a user.",
+                "turns if they run on one machine, and share a state folder or run as the same "
+                "user.",
             )
 
 
@@ -980,7 +981,7 @@ _LONGEST = 60
 _SAME = 20
 """The maximum number of equal characters before the difference of two long values."""
 _CHANGE_ORDER = {"update": 0, "delete": 1, "add": 2}
-"""The order of the kinds of changes: adds come last, because they are often many."""
+"""The order of the kinds of changes: adds come last, because there are often many."""
 _TAKES = {
     "add": "is in the store, and is to get a row",
     "delete": "is no longer in the store, and its row is to be removed",
@@ -1220,7 +1221,7 @@ class RemainingDifferences:
                 name, problem = pet.name or "", self._describe_both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row in by_name
             if is_unsent:
-                problem = "has the number of a different category beside the old category's name"
+                problem = "has the number of a different category next to the old category's name"
                 hint = "Write the name of the intended category, or restore the old number."
             yield Difference(
                 kind="drift" if is_drift else "conflict" if is_unsent else "note",

@@ -147,7 +147,7 @@ def _run_safely(watcher: Watcher, work: Callable[[], None]) -> None:
 
 
 def _log_watcher_error(watcher: Watcher) -> None:
-    _LOG.exception("%s failed; the round goes on", type(watcher).__name__)
+    _LOG.exception("%s failed; the round continues", type(watcher).__name__)
 
 
 # RoundContext: one round while it runs, and its end.

@@ -463,7 +463,9 @@ def _files(job: Job, folder: Path) -> list[Path]:
 
 
 def _check_name(path: Path, folder: Path) -> None:
-    """Raise SheetError if the name is not valid UTF-8: no report and no history could store it."""
+    """Raise SheetError if the name is not valid UTF-8: neither a report nor the history could store
+    it.
+    """
     try:
         path.name.encode()
     except UnicodeEncodeError:

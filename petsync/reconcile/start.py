@@ -566,7 +566,8 @@ def _start_from_export(
     by_hand, added = _split_added_pets(by_hand, sheet)
     older = is_older and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
-        "round: the file may have been replaced by an older one. It is compared using that base"
+        "round: the file may have been replaced by an older one. The sheet is compared using that "
+        "base"
     )
     notes = _build_notes(memory.problem, moved, older or "")
     carried = digest_of(sheet.base)
@@ -1195,8 +1196,8 @@ def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -
 def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
     what = "an older copy or a backup" if versions[0].is_state else "a backup"
     problem = (
-        f"the sheet looks as it did {_format_time_of(versions[0])}: {what} may have been restored. "
-        "It is compared using the values agreed on at that time"
+        f"the sheet looks as it did {_format_time_of(versions[0])}: {what} may have been "
+        "restored. The sheet is compared using the values agreed on at that time"
     )
     hint = (
         "The changes since then are written into the sheet again. To reverse them: change the "

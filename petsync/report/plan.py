@@ -194,7 +194,7 @@ def _photo_field(unit: int, before: tuple[str, ...], after: tuple[str, ...]) -> 
 
 
 def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield the numbered items in their old order, then in their new order. Of a list with more
+    """Yield the numbered items in their old order, then in their new order. For a list with more
     than 12 items, only the range from the first to the last moved item is included: its first 12
     items, and the number of its other items.
     """

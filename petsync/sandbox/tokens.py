@@ -321,8 +321,8 @@ class Credentials:
 def authenticate(
     authorization: str | None, form: Mapping[str, str], known: Credentials
 ) -> tuple[str, bool] | None:
-    """Return the requesting client, and whether it authenticated; None for an unknown client or a
-    wrong secret.
+    """Return the requesting client, and whether it is authenticated; None for an unknown client or
+    a wrong secret.
 
     Source: RFC 6749, section 2.3.1: HTTP Basic, or `client_id` and `client_secret` in the form.
     """

@@ -76,8 +76,8 @@ def check_sheet(path: str | Path | Table | Sheet, **options: Unpack[SheetKeyword
 
 def check_files(path: str | Path, options: ReadOptions) -> Sheet:
     """Return the sheet of several files with the findings of all rows. Its frame has only the rows
-    with findings, and the rows that concern them; `agreeing` is the number of the other rows. Its
-    `rules` count all rows.
+    with findings, and the rows with which they have findings together; `agreeing` is the number of
+    the other rows. Its `rules` count all rows.
 
     The memory depends on the rows with findings, not on the others; temporary files have a few
     bytes for each row. Raises SheetError if a file cannot be read or changes meanwhile, and

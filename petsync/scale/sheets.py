@@ -117,7 +117,7 @@ def choose_files(path: str | Path, there: Sequence[P]) -> tuple[list[P], str]:
     ]
     if others:
         raise SheetError(
-            f"{path} has {first_items(others)} beside {count(len(found), f'{kind} file')}",
+            f"{path} has {first_items(others)} besides {count(len(found), f'{kind} file')}",
             hint="All files of a sheet need the same format. Save the others in it, or name the "
             "files with a pattern, such as 'pets/*.csv'.",
         )

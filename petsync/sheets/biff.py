@@ -436,7 +436,7 @@ def read_xlsb(path: Path, data: bytes) -> tuple[list[PlainTab], bytes]:
                 raise SheetError(f"{path}: the workbook has too many parts", hint=_AS_CSV)
             if size > MAX_UNPACKED or (size > FREE and size > len(data) * MAX_RATIO):
                 raise SheetError(
-                    f"{path}: the unpacked workbook has {size / 1e6:,.0f} MB, "
+                    f"{path}: the unpacked workbook is {size / 1e6:,.0f} MB, "
                     f"{size // len(data)} times its packed size; it is not opened",
                     hint=_AS_CSV,
                 )

@@ -48,7 +48,7 @@ _PART_SIZE = 1 << 18
 _MAX_COMPARISONS = 8
 """Looking each byte up in a table costs as much as this number of comparisons."""
 _USUAL = b"\n " + bytes(range(ord("-"), ord(";") + 1)) + string.ascii_letters.encode()
-"""The bytes of most cells. The positions of all others are few, and are searched for only once."""
+"""The bytes of most cells. All other bytes are rare: their positions are searched for only once."""
 _MIN_USUAL = 16
 """The positions of unusual bytes are kept if there are at least as many usual bytes for each."""
 
@@ -129,7 +129,7 @@ class TextBytes:
 
     @cached_property
     def _unusual(self) -> Rows | None:
-        """The positions of the bytes that are not in _USUAL; None if these are many."""
+        """The positions of the bytes that are not in _USUAL; None if there are many."""
         parts: list[Rows] = []
         remaining = len(self.data) // _MIN_USUAL
         for at in range(0, len(self.data), _PART_SIZE):

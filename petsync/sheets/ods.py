@@ -99,7 +99,7 @@ def _read_content(path: Path, data: bytes) -> bytes:
             size = archive.getinfo(_CONTENT).file_size
             if size > MAX_UNPACKED or (size > FREE and size > len(data) * MAX_RATIO):
                 raise SheetError(
-                    f"{path}: the unpacked sheet has {size / 1e6:,.0f} MB, "
+                    f"{path}: the unpacked sheet is {size / 1e6:,.0f} MB, "
                     f"{size // len(data)} times its packed size; it is not opened",
                     hint="If it is genuine, save the sheet as CSV (UTF-8) and read that.",
                 )

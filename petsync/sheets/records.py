@@ -540,7 +540,8 @@ def _check_columns(what: str, frame: pd.DataFrame) -> None:
 
 def check_values(what: str, frame: pd.DataFrame) -> None:
     """Raise SheetError for the first value of a canonical column that is not a text, a number or
-    missing or, in a column of lists, a list of texts or tags: no file and no pet can contain it.
+    missing or, in a column of lists, a list of texts or tags: neither a file nor a pet can contain
+    it.
     """
     for name in COLUMNS:
         if name not in frame or not is_object_dtype(frame[name].dtype):

@@ -278,9 +278,9 @@ def _cell_texts(
 
 
 def _cell_frame(data: Any, base: Base | None) -> pd.DataFrame:
-    """Return the table for cells. Of a Sheet, each empty value empties its field. Of other data, a
-    category, tags and photos do, unless the pet of the base has no value either: then nobody edited
-    the cell. All other empty values are missing.
+    """Return the table for cells. In a Sheet, each empty value empties its field. In other data, an
+    empty category, tags or photos do, unless the pet of the base has no value either: then nobody
+    edited the cell. All other empty values are missing.
     """
     frame = _frame(data)
     if isinstance(data, Sheet):

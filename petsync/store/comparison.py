@@ -117,7 +117,8 @@ class SheetComparer:
         and FindingsError if `strict` is set and the sheet has findings.
 
         `rules`, or else petsync.toml, has rules of your own for the rows, as in `read`; a Sheet
-        keeps the rules with which it was read. For the other options of `read`, plan its result.
+        keeps the rules with which it was read. For the other options of `read`, call `read` and
+        plan its result.
 
         petsync looks up ids that the snapshot lacks; `on_progress` reports these look-ups.
 
@@ -187,7 +188,7 @@ class SheetComparer:
         `planning`, the options of the plan, permits a snapshot of single pets: those that the rows
         name, and those in `keep`. `on_progress` reports their look-ups.
 
-        Of a folder or a pattern of files, both lack the rows and pets that agree, except the pets
+        For a folder or a pattern of files, both lack the rows and pets that agree, except the pets
         with the ids in `keep`. Without `with_unnamed`, the snapshot also lacks pets that are in no
         row and have nothing in common with a row. The `executor` compares their parts.
 

@@ -165,7 +165,7 @@ class FolderComparer:
             whole = _Whole(now, files, split, base and base.about, parts, workers)
             await asyncio.to_thread(whole.reduce)
             repeated = await asyncio.to_thread(whole.find_repeated)
-            ids = await asyncio.to_thread(self._find_concerned, base and base.about)
+            ids = await asyncio.to_thread(self._find_recorded_ids, base and base.about)
             await asyncio.to_thread(whole.add_named, {*keep, *ids}, repeated)
             refused = exported if isinstance(exported, str) else ""
             # The rules looked at more rows than are in this sheet.
@@ -176,7 +176,7 @@ class FolderComparer:
     ) -> PartFolder:
         return store or await snapshot_to(self.api, statuses, folder, number)
 
-    def _find_concerned(self, base: Base | None) -> set[int]:
+    def _find_recorded_ids(self, base: Base | None) -> set[int]:
         """Return the ids about which the journal has information that the sheet, its base and the
         store lack.
         """

@@ -252,9 +252,10 @@ class RunHistory:
         vocabulary: Vocabulary | None = None,
     ) -> Sheet:
         """Return the sheet, with its base updated by the changes that the sheet's runs sent. `now`
-        has the store's current pets; `vocabulary` is the store's, if it is not that of these pets.
-        See `petsync.plan.base.continue_base`. Runs of a file that no longer exists count too if the
-        sheet results from them: the file was then renamed, or the sheet is a DataFrame.
+        has the store's current pets; `vocabulary` is that of the whole store, if `now` has only a
+        part of it. See `petsync.plan.base.continue_base`. Runs of a file that no longer exists
+        count too if the sheet results from them: the file was then renamed, or the sheet is a
+        DataFrame.
         """
         is_file = bool(sheet.digest or is_in_parts(sheet.source))
         is_frame = not is_file and sheet.source == FRAME_NAME
@@ -359,7 +360,7 @@ def _has_backup_since(record: RowRecord) -> bool:
 
 
 def _is_missing_file(source: str) -> bool:
-    """Return true if a sheet no longer exists; of an address, this is not known."""
+    """Return true if a sheet no longer exists; for an address, this is not known."""
     return not is_address(source) and not os.path.lexists(source)
 
 

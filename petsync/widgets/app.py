@@ -226,7 +226,7 @@ class AppForm(Form):
         return form
 
     def _take_store(self, store: Store) -> None:
-        """Use the store for every step. No step keeps anything of a store that was used before."""
+        """Use the store for every step. No step keeps anything from the store used before."""
         form = self.forms["store"]
         assert isinstance(form, ConnectForm)
         former = self._owned

@@ -620,7 +620,7 @@ class LeftFiles:
         try:
             sheet = self._received or self.outputs.sheet(plan, self._statuses)
         except PetsyncError as error:
-            message = f"no results and no ids were written: {error.problem}"
+            message = f"neither results nor ids were written: {error.problem}"
             self.html = blocks_html(error_alert(PetsyncError(message, hint=error.cure)))
             return
         if sheet is None:

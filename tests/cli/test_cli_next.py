@@ -146,7 +146,7 @@ _ROOM = 40_000
 """The size in bytes of a file that SQLite needs to read the journal, and a little more."""
 _IDS = "the new ids were not written into {}: "
 _OUTCOMES = "the outcome of each row was not written into {}: "
-_NOTHING = "no results and no ids were written: the journal "
+_NOTHING = "neither results nor ids were written: the journal "
 
 
 @pytest.mark.parametrize(

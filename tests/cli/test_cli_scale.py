@@ -305,7 +305,7 @@ def test_what_petsync_writes_beside_a_sheet_is_no_part_of_it(box: Sandbox, shell
         ({"a.jsonl": '{"id": 1, "satus": "sold"}'}, "a.jsonl has columns that petsync does not"),
         ({"a.jsonl": '{"id": 1, "colour": "red"}'}, "a.jsonl has no known column except the ids"),
         ({"a.xlsx": "x"}, "big has no Parquet, CSV or JSON Lines file"),
-        ({"a.csv": "id,name\n", "b.xlsx": "x"}, "big has b.xlsx beside 1 CSV file"),
+        ({"a.csv": "id,name\n", "b.xlsx": "x"}, "big has b.xlsx besides 1 CSV file"),
         ({"a.csv": "id,name\n", "b.csv.gz": "x", "c.json": "{}"}, "big has b.csv.gz, c.json be"),
     ],
 )

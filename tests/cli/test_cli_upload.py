@@ -82,7 +82,12 @@ def test_failures_come_first_with_their_cure(shell: Shell, box: Sandbox, photos:
     done = shell("upload", photos, *to(box), "--yes", "--report", "report.html")
     assert done.code == 3
     assert done.out.index("404.png") < done.out.index("notes.txt")
-    for text in ("Let its name end in .jpg", "the store has no pet 404", "3 uploaded", "2 failed"):
+    for text in (
+        "Give it a name that ends in .jpg",
+        "the store has no pet 404",
+        "3 uploaded",
+        "2 failed",
+    ):
         assert text in " ".join(done.out.split())
     page = Path("report.html").read_text("utf-8")
     assert "404.png" in page

@@ -462,7 +462,7 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
     assert form.go.disabled
     drop(form, other__png=noise(2101))
     assert states(form)["other.png"] == "cannot be sent"
-    assert "10.1 MiB are allowed" in find_message(form, "other.png")
+    assert "10.1 MiB is allowed" in find_message(form, "other.png")
     assert "at most 10.1 MiB" in form.files.hint
     later = upload_images(form.store, 8)
     assert later.widget
@@ -728,7 +728,9 @@ def test_options_of_the_command_line_are_not_reported_in_a_form() -> None:
     assert replace_options(
         "Rename it. Run the same command again: it uploads only the remaining pictures."
     ) == ("Rename it. Press Upload again: it uploads only the remaining pictures.")
-    assert replace_options("Let its name end in .jpg.") == "Let its name end in .jpg."
+    assert (
+        replace_options("Give it a name that ends in .jpg.") == "Give it a name that ends in .jpg."
+    )
 
 
 def test_small_copies_are_small_and_upright() -> None:

@@ -412,7 +412,7 @@ class Package:
         size = sum(info.file_size for info in self._zip.infolist())
         if size > MAX_UNPACKED or (size > FREE and size > packed * MAX_RATIO):
             raise SheetError(
-                f"{self.path}: the unpacked workbook has {size / 1e6:,.0f} MB, "
+                f"{self.path}: the unpacked workbook is {size / 1e6:,.0f} MB, "
                 f"{size // max(packed, 1)} times its packed size; it is not opened",
                 hint=_AS_CSV,
             )
