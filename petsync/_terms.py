@@ -1,4 +1,4 @@
-"""The words of a message for the place where it is shown.
+"""Adapt the words of a message to the place where it is shown.
 
 A message that suggests a remedy names an option of a command and the argument in Python, in one of
 these forms: `--scope all, in Python scope="all"`, `--scope all (in Python scope="all")`. Files keep
@@ -25,7 +25,7 @@ _ARGUMENT = rf"(?:`[^`]+`|{_NAME}(?:{_CALL})?(?:={_VALUE})?(?:, {_NAME}={_VALUE}
 _SHELL = (
     (rf"({_OPTION})(?: \(in Python[,:]? {_ARGUMENT}\)|, in Python {_ARGUMENT},?)", r"\1"),
     (rf" \(in Python[,:]? {_ARGUMENT}\)|; in Python {_ARGUMENT}(?=\.)", ""),
-    (r", or pass it in Python:(\n--column [^\n]*)\nmapping=[^\n]*", r":\1"),
+    (r", or pass them in Python:(\n--column [^\n]*)\nmapping=[^\n]*", r":\1"),
 )
 _PYTHON = (
     (
@@ -34,7 +34,7 @@ _PYTHON = (
     ),
     (rf"\(in Python[,:]? ({_ARGUMENT})\)", r"(\1)"),
     (rf"(?<=: )[^:;]*; in Python ({_ARGUMENT})(?=\.)", r"\1"),
-    (r"add it to the command, or (pass it) in Python:\n--column [^\n]*\n", r"\1:\n"),
+    (r"add them to the command, or (pass them) in Python:\n--column [^\n]*\n", r"\1:\n"),
     (r"--max-(add|update|delete)(?= \S+(?: %)? allows)", r"max_\1"),
 )
 

@@ -178,7 +178,7 @@ BROKEN = {
         f"a number in pieces: {number}": (
             "pets.xlsx",
             workbook(sheet=worksheet(HEADER + f'<row r="2"><c r="A2"><v>{number}</v></c></row>')),
-            "a number in it is written in pieces",
+            "a number in it is split into pieces",
         )
         for number in ("4<!-- -->2", "<![CDATA[42]]>", "4&#50;", "&#x34;2")
     },

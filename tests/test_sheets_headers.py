@@ -195,7 +195,7 @@ def test_a_sheet_without_a_known_header_is_refused_with_what_may_be_meant(tmp_pa
     assert "line 3 has 'Nmae', 'Staus', 'Preis'" in caught.value.message
     options, argument = "--column Nmae=name --column Staus=status", "mapping={'Nmae': 'name', "
     assert f":\n{options}\nOtherwise" in in_shell(caught.value.cure)
-    assert f"says, pass it:\n{argument}" in caught.value.hint
+    assert f"right, pass them:\n{argument}" in caught.value.hint
     assert "--column" not in caught.value.hint
     with pytest.raises(SheetError, match="row 2 has 'a', 'b'"):
         sheet_of(tmp_path, [[], ["a", "b"], [1, 2]])

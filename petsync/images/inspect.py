@@ -376,8 +376,8 @@ _TOO_LARGE_CURE = (
     "in Python max_bytes) if the service does."
 )
 _TOO_MANY_BYTES_CURE = (
-    "Make it smaller in an image program. If the service accepts more, allow more with --max-bytes "
-    "(in Python max_bytes)."
+    "Make it smaller in an image program. If the service accepts more, raise the limit with "
+    "--max-bytes (in Python max_bytes)."
 )
 _PICTURES = ("image", "drawing", "icon", "Photoshop", "unknown format")
 """Words in the description of a file that an image program may open."""

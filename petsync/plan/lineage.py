@@ -2144,9 +2144,9 @@ class _RowsInPlace(NamedTuple):
     """
 
     above: int | None = None
-    """The row in the place counted from above: from a matched row, an id or the top."""
+    """The row in the place, counted from the matched row or id above, or from the top."""
     below: int | None = None
-    """The row in the place counted from below: from a matched row or an id."""
+    """The row in the place, counted from the matched row or id below."""
 
     def find_others(self, row: int) -> set[int]:
         """Return the rows other than the record's matched `row`."""

@@ -175,7 +175,7 @@ _KEYS = (
     (r'--sheet NAME, in Python tab="NAME"', 'tab = "NAME" in the job'),
     (r"--allow-http (\S+), in Python allow_http=\['\1'\]", r'allow_http = ["\1"] in the job'),
     (
-        r"If the columns contain what this says[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map",
+        r"If these guesses are right[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map",
         "In petsync.toml, [columns], map",
     ),
     (r"--max-failures, in Python ", ""),

@@ -494,7 +494,7 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
 
 def _iter_other_bases(context: RoundContext, store: str) -> Iterator[Base]:
     """Yield the bases of the store's other sheets, the newest first; then the previous bases,
-    limited to pets that the bases before lack.
+    limited to pets that the bases before them lack.
     """
     own = context.owner.paths.base(context.job.name, context.round.part)
     there = [path for path in own.parent.glob("*.base") if path != own]

@@ -338,7 +338,7 @@ def _suggest_mapping(mapping: Mapping[str, str]) -> str:
     pairs = (quote(f"{header}={column}") for header, column in mapping.items())
     options = " ".join(f"--column {pair}" for pair in pairs)
     return (
-        "If the columns contain what this says, add it to the command, or pass it in Python:"
+        "If these guesses are right, add them to the command, or pass them in Python:"
         f"\n{options}\nmapping={mapping!r}\n"
         f"Otherwise map each header to one of {columns}, or rename it."
     )

@@ -104,7 +104,7 @@ def _read_list(source: Source, data: bytes) -> list[dict[str, Any]]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SheetError(
             f"{source.path}: the file is not valid JSON: {error}",
-            hint="Get it again from its source; a program that writes JSON may have been stopped.",
+            hint="Get it again from its source; the program that wrote it may have been stopped.",
         ) from None
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
@@ -504,7 +504,7 @@ def _match_ids(
     if nameless and free and len(nameless) != len(free):
         raise SheetError(
             f"{address()} has {count(len(nameless), 'tag')} without a name, and "
-            f"{count(len(free), 'id')} in {TAG_IDS} that can be theirs",
+            f"{count(len(free), 'id')} in {TAG_IDS} that may belong to them",
             hint=f"Write an id for each tag into {TAG_IDS}, or make each tag without a name a "
             "ps.Tag with its id.",
         )

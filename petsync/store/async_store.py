@@ -358,8 +358,7 @@ class AsyncStore:
         if isinstance(sheet, str | Path) and is_in_parts(sheet):
             must_not_be_address(sheet)
             raise SheetError(
-                f"{sheet} is a folder, a pattern or a large Parquet file: it is only read to "
-                "compare it",
+                f"{sheet} is a folder, a pattern or a large Parquet file: it can only be compared",
                 hint="Check it: ps.check_sheet(path). Plan it: plan(path). Or read the files with "
                 "pandas, and use the DataFrame.",
             )

@@ -67,7 +67,7 @@ _OF_READ = {
     for each in iter_keywords(ReadKeywords)
     if each.name != "rules"
 }
-_OF_READ["tab"] += ". Only a workbook has worksheets, a DataFrame has none"
+_OF_READ["tab"] += ". Only a workbook has worksheets; a DataFrame has none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1114,7 +1114,7 @@ class UndoPlanner:
         if past.state == "running":
             raise LockedError(
                 f"run {past.run_id} is still running",
-                hint="Wait for its end, or stop it with Ctrl-C where it runs; then undo it.",
+                hint="Wait for it to end, or stop it with Ctrl-C where it runs; then undo it.",
             )
         return past, self.history.entries(past.run_id)
 

@@ -110,7 +110,7 @@ class ListReader:
         return self._most is not None and self._pets > self._most
 
     def write(self, piece: bytes) -> None:
-        """Take the next piece of the list. `finish` raises the errors of this."""
+        """Take the next piece of the list. Errors are raised by `finish`."""
         if self._failure is not None or self.is_full:
             return
         self._pieces.append(piece)

@@ -73,7 +73,7 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The name: letters, digits, `.`, `-` and `_`. The code of its findings is `rule:NAME`."""
     severity: Severity = "error"
-    """An `error` keeps its row out of a plan, a `warning` does not."""
+    """An `error` keeps its row out of a plan; a `warning` does not."""
     message: str = ""
     """The problem in your words, for the findings; "" for petsync's."""
     enabled: bool = True

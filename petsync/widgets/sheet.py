@@ -416,7 +416,7 @@ _TERMS = (
         "choose it as the “Worksheet”",
     ),
     (
-        r"If the columns contain what [^\n]*\n[^\n]*\n[^\n]*\nOtherwise map each .*",
+        r"If these guesses are right[^\n]*\n[^\n]*\n[^\n]*\nOtherwise map each .*",
         "Choose what its columns mean.",
     ),
     (r"\(--column .*?, in Python mapping=\{.*?: '\w+'\}\)", "(choose its meaning above)"),

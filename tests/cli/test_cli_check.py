@@ -151,7 +151,7 @@ def test_rules_of_petsync_toml_are_checked_and_listed(shell: Shell) -> None:
     listed = " ".join(shell("check", sheet, "--rules").out.split())
     assert "price error 2 of 3 broken in 1 row" in listed
     assert "chip error did not run: the sheet has no column 'Chip'" in listed
-    assert "store error did not run: it looks at the store's pets" in listed
+    assert "store error did not run: it needs the store's pets" in listed
     rules = json.loads(shell("check", sheet, "--json").out)["rules"]
     assert [(each["name"], each["looked"], each["broken"]) for each in rules] == [
         ("price", 2, 1),

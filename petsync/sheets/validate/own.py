@@ -34,7 +34,7 @@ Hashes = npt.NDArray[np.uint64]
 
 _NO_VALUE = (CellKind.ERROR, CellKind.UNCALCULATED)
 """The kinds of cells without a value, which `required` treats as blank."""
-_AT_STORE = "it looks at the store's pets: plan and reconcile apply it"
+_AT_STORE = "it needs the store's pets: plan and reconcile apply it"
 _FRAME_COLUMNS = ("column", "problem", "suggestion")
 
 
@@ -357,7 +357,7 @@ def _run_check(rule: SheetRule, frame: pd.DataFrame) -> list[_Violation]:
         f"rule {rule.name!r}: its check returned a value of the type {type(found).__name__}, "
         "which does not name rows",
         hint="Return the rows that break the rule: a DataFrame of pandas with the index that the "
-        "check got, or a list of row numbers. Of a mask, rows.index[mask] are the numbers.",
+        "check got, or a list of row numbers. For a mask, return rows.index[mask].",
     )
 
 

@@ -75,7 +75,7 @@ def misreading(data: bytes) -> str:
         return "it has two tables of cells"
     end = data.rfind(b"sheetData")
     divided = contains_pair(data, b"<!") or contains_pair(data, b"&#", 0, end)
-    return "a number in it is written in pieces" if divided and _PIECES.search(data) else ""
+    return "a number in it is split into pieces" if divided and _PIECES.search(data) else ""
 
 
 def _tables(data: bytes) -> int:
