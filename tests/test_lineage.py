@@ -689,11 +689,11 @@ def test_a_new_row_instead_of_another_in_a_sorted_list_is_noted(desk: Desk) -> N
     for each in ordinary:
         desk.csv(*each)
         assert desk.plan().adds
-        assert not any("are gone since the last run" in note for note in desk.plan().notes)
+        assert not any("have gone since the last run" in note for note in desk.plan().notes)
     desk.csv(*kept[:-1], {**kept[-1], "category": "Cats"})
     desk.apply()
     desk.csv(new, *kept)
-    assert not any("are gone since the last run" in note for note in desk.plan().notes)
+    assert not any("have gone since the last run" in note for note in desk.plan().notes)
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["one row is gone", "both are there"])

@@ -240,7 +240,7 @@ def test_the_number_of_another_category_beside_the_old_name_is_a_conflict(
     for _ in range(2):
         report = scenario.run()
         assert kinds(report) == [("conflict", 1)]
-        assert "number of a different category beside the old" in report.open[0].problem
+        assert "number of a different category next to the old" in report.open[0].problem
     assert scenario.store_pets()[1].category == DOGS
     scenario.write(changed(pets, 1, category=BIRDS))
     assert scenario.run().round.applied == 1

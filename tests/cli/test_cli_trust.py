@@ -611,7 +611,7 @@ def test_trust_shows_what_it_is_about(shell: Shell) -> None:
     assert shell("trust", "--json").json["error"]["hint"] in " ".join(done.err.split())
     assert shell("trust", "--json", "--yes").json["file"] == "petsync.toml"
     assert shell("trust").code == 0  # Already confirmed.
-    assert "not confirmed any more" in shell("trust", "--withdraw").err
+    assert "no longer confirmed" in shell("trust", "--withdraw").err
     assert shell("trust").code == 64
     assert shell("trust", "elsewhere.toml").code == 64
 

@@ -84,7 +84,7 @@ def test_new_ids_are_written_unless_the_tick_goes(store: ps.Store, sheet: Path) 
     ("size", "messages"),
     [
         (40_000, ["Pets.results.csv cannot be written", "The new ids were not written into "]),
-        (30, ["No results and no ids were written: the journal "]),
+        (30, ["Neither results nor ids were written: the journal "]),
     ],
     ids=["files", "journal"],
 )
