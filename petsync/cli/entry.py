@@ -32,7 +32,7 @@ __all__ = ["cli", "main"]
 _M_MMAP_THRESHOLD, _LARGE = -3, 2 << 20
 """The option of glibc's mallopt(3), and the size in bytes from which blocks are mapped."""
 _M_TRIM_THRESHOLD, _SPARE = -1, 64 << 20
-"""The option, and how many bytes of smaller blocks glibc keeps when they are freed."""
+"""The option of mallopt, and the number of freed bytes in smaller blocks that glibc keeps."""
 _INTERRUPTED_CODES = (INTERRUPTED, InterruptedRunError.exit_code)
 _SENDING = frozenset({"apply", "reconcile", "resume", "undo"})
 """The commands that send changes."""

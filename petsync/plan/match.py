@@ -691,7 +691,7 @@ class Candidates:
                 prefers=_compare_with([row.values for row in group], pets, vocabulary)
                 if unsent
                 else None,
-                needs=_read_needs(compared),
+                needs=_make_needs_finder(compared),
             )
             pairs = zip(group, places, strict=True)
             found |= {row.number: pets[place] for row, place in pairs if place is not None}
@@ -708,12 +708,12 @@ units.
 """
 
 
-def _read_needs(rows: Sequence[RowValues]) -> Callable[[int], Mapping[int, Hashable]]:
-    """Return a function that returns what the kinds of pets that fit a row have in these places,
-    given the row's position.
+def _make_needs_finder(rows: Sequence[RowValues]) -> Callable[[int], Mapping[int, Hashable]]:
+    """Return a function that takes a row's position and returns the keys that a pet must have to
+    fit the row, by their places in the pet's kind.
     """
 
-    def read(row: int) -> Mapping[int, Hashable]:
+    def find_needs(row: int) -> Mapping[int, Hashable]:
         values = rows[row]
         pet = build_pet(values)
         return {
@@ -722,7 +722,7 @@ def _read_needs(rows: Sequence[RowValues]) -> Callable[[int], Mapping[int, Hasha
             if unit in values and (unit != "tags" or all(normalize(tag.name) for tag in pet.tags))
         }
 
-    return read
+    return find_needs
 
 
 def _compare_with(

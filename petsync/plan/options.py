@@ -170,7 +170,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsent_units(self) -> frozenset[Unit]:
-        """The fields of which the sheet's values are never sent."""
+        """The fields whose values in the sheet are never sent."""
         return _units_of(self.owners, UNSENT)
 
     @property
@@ -204,12 +204,12 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsent_units(self) -> frozenset[Unit]:
-        """The fields of which the sheet's values are never sent."""
+        """The fields whose values in the sheet are never sent."""
         return _units_of(self.owners, UNSENT)
 
     @property
     def unwritten_units(self) -> frozenset[Unit]:
-        """The fields of which the store's values are never written into the sheet."""
+        """The fields whose values in the store are never written into the sheet."""
         return _units_of(self.owners, ("sheet", "never"))
 
     @property

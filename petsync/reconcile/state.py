@@ -968,11 +968,11 @@ def find_older_copy(
 ) -> OlderCopy:
     """Return the older copy if the sheet is one.
 
-    The first rule that finds a version decides: 1. the file is a version's; 2. nothing that was
-    written since a version is left, see `find_undone_pets`; 3. the values are a version's, compared
-    with the `base` of the last round. If several versions match, the most similar one counts. If a
-    newer copy is restored after an older one, the result starts with an undone version, and the
-    newer versions that are not undone follow.
+    The first rule that finds a version decides: 1. the file is identical to a version's; 2. nothing
+    that was written since a version is left (see `find_undone_pets`); 3. the values are those of a
+    version, compared with the `base` of the last round. If several versions match, the most similar
+    one counts. If a newer copy is restored after an older one, the result starts with an undone
+    version, and the newer versions that are not undone follow.
 
     `carried` is the digest of the base that the sheet carries if the last round saw another one,
     else "". It proves before which versions the sheet was saved.

@@ -79,7 +79,9 @@ Kind = Literal["conflict", "waiting", "failed", "finding", "drift", "note"]
 
 
 class StatusWords(NamedTuple):
-    """The texts of a status: its title, its level, and a sign that is clear without colours."""
+    """The texts of a status: its title, its level, and a sign that can be understood without
+    colours.
+    """
 
     title: str
     level: Level

@@ -326,7 +326,7 @@ def _arrow_table(data: Any) -> pa.Table | None:
 
 def _cell_table(data: Any, *, is_own_base: bool) -> pa.Table | None:
     """Return the Arrow table for cells. If the pets are their own base, which has the ids of their
-    tags, the cells have only the names that are clear without them.
+    tags, the cells lack the ids of tags that their names identify.
     """
     table = _arrow_table(data)
     return table if table is None or not is_own_base else drop_clear_ids(table)

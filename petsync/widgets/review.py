@@ -345,10 +345,10 @@ class ReviewForm(Form):
         return its report; None if there is no such run.
         """
         made = await asyncio.to_thread(self._draft.build_plan)
-        return await await_run_end(self.store.aio.history, (made, self.plan), self._wait_for)
+        return await await_run_end(self.store.aio.history, (made, self.plan), self._show_wait)
 
-    def _wait_for(self, run: PastRun) -> None:
-        """Show once that another run uses the plan."""
+    def _show_wait(self, run: PastRun) -> None:
+        """Show that the form waits for another run of the plan, unless this is already shown."""
         if self.notice.hint != review_view.WAIT:
             self.notice.warn(review_view.describe_other_run(run), review_view.WAIT)
 
