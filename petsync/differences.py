@@ -72,8 +72,8 @@ def diff(
     Rows are paired by their ids. A row without an id is paired with a row of the same values, else
     with the only row of the same name, or of the same values in the columns `match_on`. Values are
     compared as in a plan, except that a blank cell differs from a filled one; the sheets' own
-    columns and actions are compared as texts. Any status is valid. Rows with an error are not
-    compared, and listed. Columns that one side lacks are named in `notes`.
+    columns and actions are compared as texts. Any status is valid. Rows with an error are listed
+    but not compared. Columns that one side lacks are named in `notes`.
 
     A plan is compared by what it would write: two plans by their changes, a plan and another table
     only by the pets that the plan is about.

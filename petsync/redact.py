@@ -76,7 +76,7 @@ class Redactor:
         texts = {
             text for secret in (*secrets, *proxy_secrets()) if (text := secret.reveal()).strip()
         }
-        plain = {each for text in texts for each in _levels(text)}
+        plain = {each for text in texts for each in _decoded_forms(text)}
         # The prefix of an address is not replaced, because many addresses begin with it.
         self._long = [each for each in plain if len(each) >= _LONG and "://" not in each]
         self._plus = any(" " in each for each in plain)
@@ -266,7 +266,7 @@ def _meaning(match: re.Match[str]) -> str:
     return html.unescape(text) if kind == "html" else ""
 
 
-def _levels(text: str) -> set[str]:
+def _decoded_forms(text: str) -> set[str]:
     """Return the secret, and its decoded forms."""
     found: set[str] = set()
     level: _Level | None = _Level(text)

@@ -190,8 +190,8 @@ def _check_in_parts(path: Path, options: dict[str, Any]) -> Sheet:
 def _suggest_after_check(
     context: Context, read: Sheet, path: Path | str, *, is_marked: bool, is_refused: bool
 ) -> None:
-    """Suggest to map the headers that are similar to missing columns, to mark the cells with errors
-    or, if there are none or they are marked, to plan.
+    """Suggest mapping the headers that are similar to missing columns, marking the cells with
+    errors or, if there are none or they are marked, planning.
     """
     mapping = _find_mapping(read)
     if mapping:
@@ -500,7 +500,7 @@ def _warn_of_missing_write(context: Context, store: Store) -> None:
 def _suggest_after_plan(
     context: Context, plan: Plan, sheet: Sheet, path: Path | str, outputs: Sequence[Path]
 ) -> None:
-    """Suggest to apply the plan or, if it has no changes, to list the mistakes in the sheet."""
+    """Suggest applying the plan or, if it has no changes, listing the mistakes in the sheet."""
     saved = find_saved_plan(outputs)
     if plan.changes and saved is not None:
         context.suggest("apply", saved, url=False)

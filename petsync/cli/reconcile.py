@@ -480,7 +480,7 @@ def reconcile_command(
 def _suggest_after_rounds(
     context: Context, rounds: Rounds, named: Sequence[Path], *, has_others: bool
 ) -> None:
-    """Suggest to make the changes of a dry run, or to run all jobs again after an interrupt.
+    """Suggest making the changes of a dry run, or running all jobs again after an interrupt.
 
     The report of each round names the command that runs its job again, so nothing is suggested for
     rounds that failed, or for the only job (no `has_others`).

@@ -425,8 +425,8 @@ def finish_run(
 def _suggest_after_run(
     context: Context, report: Report, sheet: Sheet | None, *, has_failed: bool
 ) -> None:
-    """Suggest to finish the run if something is left, or to write its files if that `has_failed`;
-    else to undo it, and to list the mistakes in rows that were not sent.
+    """Suggest finishing the run if something is left, or writing its files if that `has_failed`;
+    else undoing it, and listing the mistakes in rows that were not sent.
     """
     counts = report.counts
     is_left = bool(report.stopped or counts["failed"] or counts["unknown"])

@@ -264,12 +264,12 @@ _GIF_NEEDED = frozenset((b"NETSCAPE2.0", b"ANIMEXTS1.0", b"ICCRGBG1012"))
 
 
 def _gif(content: bytes) -> Iterator[Part]:
-    at = 13 + _colours(content[10])
+    at = 13 + _colour_table_size(content[10])
     yield Part("picture", 0, at)
     while content[at] != 0x3B:
         start = at
         if content[at] == 0x2C:
-            at += 10 + _colours(content[at + 9]) + 1
+            at += 10 + _colour_table_size(content[at + 9]) + 1
             kind: Kind = "frame"
         elif content[at] == 0x21:
             is_known = content[at + 1] != 0xFF or content[at + 3 : at + 14] in _GIF_NEEDED
@@ -284,7 +284,7 @@ def _gif(content: bytes) -> Iterator[Part]:
     yield Part("picture", at, at + 1)
 
 
-def _colours(flags: int) -> int:
+def _colour_table_size(flags: int) -> int:
     """Return the size in bytes of the colour table that these flags describe."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 

@@ -1245,8 +1245,8 @@ def _build_notes(*texts: str) -> tuple[Difference, ...]:
 def with_lost(base: Base, ids: Collection[int]) -> Base:
     """Return the base without agreed values for the pets with these ids.
 
-    So they stay in conflict until a row names them again or somebody deletes them. Their rows are
-    not written again: a user may have removed them.
+    The pets then stay in conflict until a row names them again or somebody deletes them. Their rows
+    are not written again: a user may have removed them.
     """
     return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 

@@ -79,7 +79,7 @@ out.
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A part of a document: an import makes such classes faster than dataclasses."""
+    """A part of a document. Not a dataclass, because classes of msgspec are created faster."""
 
 
 class Badge(_Part, frozen=True):

@@ -365,7 +365,7 @@ def _apply_patch(target: Any, patch: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a sandbox; port 0 means a free port, `token_lifetime` is in seconds. Without
+    """The options of a sandbox. Port 0 means a free port; `token_lifetime` is in seconds. Without
     `listens`, there is no port: `Running.app` gets the requests.
     """
 

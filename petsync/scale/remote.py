@@ -331,7 +331,7 @@ def _as_petsync_error(error: Exception, address: str, done: str) -> PetsyncError
         why = f" ({reason})" if " " in reason and address.rpartition("/")[2] not in reason else ""
         return SheetError(
             f"{address}: there is no such file or folder{why}",
-            hint="Check the names, including a bucket's, and whether you may read them.",
+            hint="Check all names, including the bucket's, and your permission to read.",
         )
     if isinstance(error, PermissionError):
         return SheetError(

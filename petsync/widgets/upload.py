@@ -506,7 +506,7 @@ class Panel:
         show(self.photos.table, True)
         self.photos.show(pet)
 
-    def takes(self, limit: int | None) -> None:
+    def show_limit(self, limit: int | None) -> None:
         """Show the service's size limit for pictures."""
         most = f" The service accepts at most {size(limit)} each." if limit else ""
         self.files.hint = _KINDS + most
@@ -721,7 +721,7 @@ class UploadForm(Form):
         self.smaller, self.keep = panel.smaller, panel.keep
         self.go, self.stop, self.all, self.one = panel.go, panel.stop, panel.all, panel.one
         self._connect_controls(panel)
-        panel.takes(self.limit)
+        panel.show_limit(self.limit)
         if self.pet is not None:
             panel.choose(self.pet)
         elif self._pet_id is not None:
@@ -888,7 +888,7 @@ class UploadForm(Form):
         if limit := limit_in(response):
             self.limit = _LIMITS[self.store] = limit
             if self._panel is not None:
-                self._panel.takes(limit)
+                self._panel.show_limit(limit)
         most = f" The limit is {size(self.limit)}." if self.limit else ""
         cure = "Choose a smaller copy."
         if item.picture is not None and can_shrink(item.picture):
