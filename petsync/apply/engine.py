@@ -1943,8 +1943,8 @@ class _Engine:
         self._edited |= found
         for number, pet in found.items():
             why = (
-                f"no answer came, and pet {pet.id} ({pet.name}) is new and similar: it may be this "
-                "row's pet, edited since. The row is not sent again"
+                f"there was no response, and pet {pet.id} ({pet.name}) is new and similar: it may "
+                "be this row's pet, edited since. The row is not sent again"
             )
             change = self._changes[number]
             self._record(result_of(number, change, "unknown", "may-be-there", why))

@@ -1626,7 +1626,7 @@ def _conflict_of_removed_pet(match: Match, source: str) -> _RowConflict:
 
 
 SHARED = "; the same is true of another row"
-"""The end of the problem of a conflict that can name only a pet that another conflict names."""
+"""The end of a conflict's problem if another conflict already names its only possible pet."""
 _MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id", "twin"})
 """The rules of conflicts in which the row may belong to one particular pet."""
 

@@ -104,8 +104,8 @@ class PartFiles:
     base: tuple[Path, str] | None = None
     """The pets at the export, None without a base."""
     validate: Callable[[pa.Table, frozenset[str]], Sheet] | None
-    """Returns the sheet of rows, with its findings, if these statuses are known. None if the rows
-    were validated before.
+    """Validates rows, given the known statuses, and returns them as a sheet with its findings.
+    None if the rows were validated before.
     """
     has_rules: bool = False
     """Whether each row must be validated with all its columns, for the user's own rules."""

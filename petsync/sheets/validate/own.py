@@ -331,9 +331,10 @@ class OwnRules:
 
 
 class _Violation(NamedTuple):
-    """A row that breaks a check; None if the whole sheet does."""
+    """A violation of a check."""
 
     row: int | None
+    """The row that breaks the check; None if the whole sheet does."""
     column: str = ""
     value: str = ""
     problem: str = ""
