@@ -643,7 +643,10 @@ def test_every_row_of_a_part_is_accounted_for(
     report: Report = carry_out(part, target, tmp_path_factory.mktemp("state"))
     assert sum(report.counts.values()) == plan.rows + without_row
     applied = sum(result.outcome == "applied" for result in report.results)
-    assert applied == len(part.changes)
+    # An add is a conflict if a pet that the plan does not list has its name, too.
+    names = {pet.name for pet in triple.elsewhere.values()}
+    unsure = sum(change.kind == "add" and change.after.name in names for change in part.changes)
+    assert len(part.changes) - unsure <= applied <= len(part.changes)
 
 
 def test_a_pipe_or_a_device_is_read_for_no_plan(tmp_path: Path) -> None:
