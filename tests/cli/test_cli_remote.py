@@ -233,8 +233,8 @@ def test_the_manifest_is_written_last(
 @pytest.mark.parametrize(
     ("address", "problem", "way_out"),
     [
-        ("memory://shop/none", "there is no such file or folder", "Check the names"),
-        ("memory://shop/none/*.csv", "there is no such file or folder", "Check the names"),
+        ("memory://shop/none", "there is no such file or folder", "Check all names"),
+        ("memory://shop/none/*.csv", "there is no such file or folder", "Check all names"),
         ("memory://shop/*.parquet", "has no Parquet, CSV or JSON Lines", "Name a folder"),
         ("memory://shop/book.xlsx", "has no Parquet, CSV or JSON Lines", "Name a folder"),
         ("memory://shop/bad.csv", "there is no such file", "Check"),
@@ -242,7 +242,7 @@ def test_the_manifest_is_written_last(
         ("zz://shop/big", "fsspec knows no file system zz://", "s3://bucket/pets"),
         ("zip://a.csv::memory://a.zip", "cannot use an address in another one", "s3://"),
         ("dropbox://shop/big", "a package that is not installed", "pip install dropboxdrivefs"),
-        ("http://127.0.0.1:9/pets.csv", "Cannot connect to host 127.0.0.1:9", "Check the names"),
+        ("http://127.0.0.1:9/pets.csv", "Cannot connect to host 127.0.0.1:9", "Check all names"),
     ],
 )
 def test_errors_name_the_address_and_the_way_out(
