@@ -253,7 +253,9 @@ def has_lost_accents(text: str | None, original: str | None) -> bool:
     `Żabka`, as some programs write it in an encoding that lacks a letter.
     """
     found, whole = normalize(text), normalize(original)
-    return found != whole and found == "".join(map(_plain_letter, whole))
+    if found == whole or len(found) != len(whole):
+        return False
+    return found == "".join(map(_plain_letter, whole))
 
 
 def _plain_letter(letter: str) -> str:
