@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -303,7 +303,13 @@ class _Whole:
 
     def reduce(self) -> None:
         """Compare the parts."""
-        self._found += self._workers.run(reduce_part, self._parts)
+        self._add([*self._workers.run(reduce_part, self._parts)])
+
+    def _add(self, found: Sequence[Reduced]) -> None:
+        if found:
+            self._found += found
+            for name in ("_rows", "_pets", "sheet"):
+                self.__dict__.pop(name, None)
 
     def find_repeated(self) -> frozenset[int]:
         """Return the rows, by ORDER, that may break a rule `unique`."""
@@ -317,7 +323,8 @@ class _Whole:
         wanted = self._find_wanted(ids)
         wanted = replace(wanted, rows=wanted.rows | rows)
         find = partial(find_named, wanted=wanted)
-        self._found += self._workers.run(find, self._parts, groups=_GROUPS)
+        found = self._workers.run(find, self._parts, groups=_GROUPS)
+        self._add([each for each in found if each.rows or each.pets or each.base])
 
     def _find_wanted(self, ids: Iterable[int]) -> Wanted:
         """Return what other pets may have in common with the rows without a pet, and with the rows
@@ -424,17 +431,17 @@ class _Whole:
         files = np.searchsorted(self._starts, positions, side="right") - 1
         return frozenset((files * FILE_ROWS + positions - self._starts[files]).tolist())
 
-    @property
+    @cached_property
     def _rows(self) -> pa.Table:
         return _join(
             [*(each.unnumbered for each in self._split), *(each.rows for each in self._found)], ROW
         )
 
-    @property
+    @cached_property
     def _pets(self) -> pa.Table:
         return sorted_by_id(_join([each.pets for each in self._found], "id"))
 
-    @property
+    @cached_property
     def sheet(self) -> Sheet:
         """The sheet, with its base."""
         statuses = {*itertools.chain.from_iterable(each.statuses for each in self._found)}
