@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from times import times
 
@@ -34,12 +35,12 @@ from petsync.plan import lineage
 from petsync.plan.change import Snapshot
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
-from petsync.scale import reduce
+from petsync.scale import parts, reduce
 from petsync.scale.parts import BASE_FOLDER, part_of
 from petsync.sheets.read import sheet_from_frame
 from petsync.sheets.sidecar import sidecar_path
 from petsync.store import folders
-from petsync.table.arrow import SCHEMA
+from petsync.table.arrow import SCHEMA, table_from_pets
 from petsync.table.sheet import FILE_ROWS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_parts")]
@@ -657,6 +658,65 @@ def test_a_value_that_is_not_odd_has_no_finding(text: str, path: str) -> None:
         if not reduce._are_odd(table, name)[0]:
             frame = pd.DataFrame({"id": [7], name: [values[name]]})
             assert sheet_from_frame(frame, known_statuses=[text]).problems == ()
+
+
+SCHEMES = st.sampled_from(["https://", "http://", "https:/", "http:/", "HTTPS://", "ftp://", ""])
+
+
+@given(st.lists(st.none() | st.tuples(SCHEMES, st.text("ab/.:é ", max_size=9)).map("".join)))
+@example(["https://a.example/" + "a" * 238, "https://a.example/" + "a" * 237])
+def test_a_quick_look_at_addresses_finds_every_odd_one(urls: list[str | None]) -> None:
+    """The check of the bytes of many addresses finds what the check of each finds."""
+    texts = pa.array(urls, pa.large_string())
+    found = reduce._are_odd_cells(texts, "photo_urls")
+    assert found.tolist() == reduce._are_odd_texts(texts, "photo_urls").tolist()
+
+
+@pytest.mark.parametrize("seed", range(times(6)))
+def test_a_part_is_read_as_it_was_written(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part has the same values and odd values with dictionaries as without them, and the same
+    values beside any other part, whatever its groups of rows are.
+    """
+    chance = random.Random(seed)
+    monkeypatch.setattr(parts, "_GROUP_ROWS", [1, 4, 100][seed % 3])
+    pets = table_from_pets(catalogue(chance, 12, odd=0.3)).sort_by("id")
+    others = {
+        "empty": pets.slice(0, 0),
+        "equal": pets,
+        "shorter": pets.slice(0, 7),
+        "later": pets.slice(1),
+        "longer": pa.concat_tables([pets, pets.slice(0, 3)]),
+    }
+    for at, kind in enumerate(SCHEMA):
+        is_other = pa.array(np.arange(len(pets)) == 5)
+        changed = pc.if_else(is_other, pa.scalar(None, kind.type), pets[kind.name])
+        others[kind.name] = pets.set_column(at, kind, changed)
+    unknown = pc.if_else(pc.equal(pets["status"], "sold"), "lost", pets["status"])
+    others["status unknown"] = pets.set_column(2, SCHEMA.field("status"), unknown)
+
+    def write(name: str, table: pa.Table) -> parts.PartReader:
+        path = tmp_path / name
+        return parts.PartReader(path, parts.write_part(path, table).sha256)
+
+    store = write("store", pets)
+    for name, other in others.items():
+        part = write(name, other)
+        assert part.read_beside(store, pets).equals(other), name
+        assert store.read_beside(part, other).equals(pets), name
+        encoded = part.read_encoded()
+        assert encoded.cast(SCHEMA).equals(other), name
+        for column in ("id", "name", "status", "category", "tags", "photo_urls"):
+            odd, expected = (reduce._are_odd(each, column) for each in (encoded, other))
+            assert odd.tolist() == expected.tolist(), (name, column)
+    code = pa.dictionary(pa.int8(), pa.string())
+    foreign = {"id": pa.int32(), "status": code, "category": pa.string(), "tags": pa.list_(code)}
+    kinds = [field.with_type(foreign.get(field.name, field.type)) for field in SCHEMA]
+    for table in (pets.cast(pa.schema(kinds)), pets.set_column(2, "status", pets["id"])):
+        part = write("foreign", table)
+        assert part.read_encoded().cast(SCHEMA).equals(table.cast(SCHEMA))
+        assert part.read_beside(store, pets).equals(table.cast(SCHEMA))
 
 
 def replace_name(pet: ps.Pet, name: str) -> ps.Pet:

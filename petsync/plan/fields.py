@@ -31,6 +31,7 @@ __all__ = [
     "cell",
     "changed_columns",
     "content",
+    "count_categories",
     "differing_columns",
     "drop_clear_ids",
     "equal",
@@ -734,15 +735,7 @@ class Vocabulary:
         whole = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
         ids = self.frame["category_id"]
         numbers = pa.array(ids.to_numpy(np.int64, na_value=0), mask=ids.isna().to_numpy())
-        codes, pairs = encode_pairs(whole, numbers)
-        counts = np.bincount(codes, minlength=len(pairs)).tolist()
-        return Counter(
-            {
-                Category(number, name): count
-                for (name, number), count in zip(pairs, counts, strict=True)
-                if number is not None or name is not None
-            }
-        )
+        return count_categories(whole, numbers)
 
 
 class UnreadVocabulary(Vocabulary):
@@ -801,6 +794,19 @@ def _by_spelling(named: Mapping[str, T]) -> dict[str, T]:
     for name, thing in named.items():
         found.setdefault(spelling(name), thing)
     return found
+
+
+def count_categories(names: pa.Array, numbers: pa.Array) -> Counter[Category]:
+    """Return the categories with these names and ids, with the number of pets that have each."""
+    codes, pairs = encode_pairs(names, numbers)
+    counts = np.bincount(codes, minlength=len(pairs)).tolist()
+    return Counter(
+        {
+            Category(number, name): count
+            for (name, number), count in zip(pairs, counts, strict=True)
+            if number is not None or name is not None
+        }
+    )
 
 
 def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as types
 
 from petsync._files import write_atomically
 from petsync.errors import SheetError
@@ -19,10 +21,12 @@ from petsync.plan.change import Coverage
 from petsync.table.arrow import SCHEMA
 
 __all__ = [
+    "ENCODED",
     "MANIFEST",
     "Manifest",
     "Part",
     "PartFolder",
+    "PartReader",
     "PartWriter",
     "measure_files",
     "part_of",
@@ -38,6 +42,16 @@ _FORMAT = 1
 _BUFFERED_ROWS = 1 << 18
 """The number of rows that a `PartWriter` keeps in memory."""
 _GROUP_ROWS = 1 << 16
+_CODES = pa.dictionary(pa.int32(), pa.large_string())
+ENCODED = pa.schema(
+    {
+        **{field.name: field.type for field in SCHEMA},
+        "status": _CODES,
+        "category": _CODES,
+        "tags": pa.large_list(_CODES),
+    }
+)
+"""SCHEMA with dictionaries for the columns that have few different texts."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,9 +149,87 @@ def read_part(path: Path, sha256: str, columns: Sequence[str] = tuple(SCHEMA.nam
     """Return these columns of a part. Raises SheetError as `read_bytes`
     does.
     """
-    content = pa.BufferReader(read_bytes(path, sha256))
-    table = pq.ParquetFile(content).read([*columns], use_threads=False)
+    return PartReader(path, sha256).read(columns)
+
+
+class PartReader:
+    """Reads a part from its bytes, which are in memory. Raises SheetError as `read_bytes` does."""
+
+    def __init__(self, path: Path, sha256: str) -> None:
+        self._content = pa.py_buffer(read_bytes(path, sha256))
+        self._file = pq.ParquetFile(pa.BufferReader(self._content))
+
+    def read(self, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
+        """Return these columns."""
+        return _cast(self._file.read([*columns], use_threads=False), columns)
+
+    def read_encoded(self) -> pa.Table:
+        """Return the pets with the types of ENCODED, which are read and checked faster."""
+        few = [field.name for field in ENCODED if field.type != SCHEMA.field(field.name).type]
+        schema = self._file.schema
+        paths = [schema.column(n).path for n in range(self._file.metadata.num_columns)]
+        file = pq.ParquetFile(
+            pa.BufferReader(self._content),
+            metadata=self._file.metadata,
+            read_dictionary=[path for path in paths if path.split(".")[0] in few],
+        )
+        empty = file.schema_arrow.empty_table().select(few)
+        if not all(map(_has_codes, empty.schema.types)):
+            return self.read().cast(ENCODED)
+        # Arrow cannot read lists of encoded texts from several groups of rows at once.
+        groups = [
+            file.read_row_group(n, few, use_threads=False) for n in range(file.num_row_groups)
+        ]
+        encoded = pa.concat_tables([empty, *groups]).combine_chunks()
+        table = file.read([name for name in SCHEMA.names if name not in few], use_threads=False)
+        for name in few:
+            table = table.append_column(name, encoded[name])
+        return table.select(SCHEMA.names).cast(ENCODED)
+
+    def read_beside(self, other: PartReader, pets: pa.Table) -> pa.Table:
+        """Return the part, given the pets of another one. Values that have the same bytes in both
+        files are not read again.
+        """
+        files = self._file, other._file
+        is_alike = files[0].schema.equals(files[1].schema)
+        is_alike = is_alike and files[0].schema_arrow.equals(files[1].schema_arrow)
+        there = dict(other._find_chunks()) if is_alike else {}
+        tables = [SCHEMA.empty_table()]
+        for number, ((start, rows), chunks) in enumerate(self._find_chunks()):
+            near = there.get((start, rows), {})
+            others = [name for name in SCHEMA.names if chunks[name] != near.get(name)]
+            read = self._file.read_row_group(number, others, use_threads=False)
+            same, read = pets.slice(start, rows), _cast(read, others)
+            tables.append(pa.table({n: read[n] if n in others else same[n] for n in SCHEMA.names}))
+        return pa.concat_tables(tables)
+
+    def _find_chunks(self) -> Iterator[tuple[tuple[int, int], dict[str, list[object]]]]:
+        """Yield the first row of each group of rows, and the number of its rows; with the bytes of
+        each column and what is needed to decode them, except the schema.
+        """
+        start = 0
+        for number in range(self._file.num_row_groups):
+            group = self._file.metadata.row_group(number)
+            chunks = dict[str, list[object]]()
+            for n in range(group.num_columns):
+                chunk = group.column(n)
+                first = min(chunk.data_page_offset, chunk.dictionary_page_offset or sys.maxsize)
+                content = self._content.slice(first, chunk.total_compressed_size)
+                found = chunks.setdefault(chunk.path_in_schema.split(".")[0], [])
+                found.append((chunk.compression, chunk.num_values, content))
+            yield (start, group.num_rows), chunks
+            start += group.num_rows
+
+
+def _cast(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table.select([*columns]).cast(pa.schema([SCHEMA.field(name) for name in columns]))
+
+
+def _has_codes(kind: pa.DataType) -> bool:
+    """Return true for a type of texts, or lists of texts, in a dictionary."""
+    kind = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
+    texts = (pa.string(), pa.large_string())
+    return bool(types.is_dictionary(kind) and kind.value_type in texts)
 
 
 def read_bytes(path: Path, sha256: str) -> bytes:

@@ -23,15 +23,15 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from petsync.models import Category, Tag
-from petsync.plan.fields import Vocabulary
+from petsync.plan.fields import count_categories
 from petsync.plan.match import names_among
-from petsync.scale.parts import read_bytes, read_part, read_rows
+from petsync.scale.parts import PartReader, read_part, read_rows
 from petsync.sheets.grid import TextBytes
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.text import MAX_PLACEHOLDER, are_placeholders
 from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.columns import LISTS
-from petsync.table.lists import Items, TextSet, flatten, pick
+from petsync.table.lists import Items, TextSet, count_items, encode, flatten, pick
 from petsync.table.sheet import FILE_ROWS, Sheet
 
 __all__ = [
@@ -80,6 +80,8 @@ _NOT_SIMPLE = np.ones(256, dtype=bool)
 """
 _NOT_SIMPLE[[byte for byte in range(0x20, 0xC0) if byte not in b"(:\x7f\x97\xb7"]] = False
 _NOT_SIMPLE[0xC3] = False
+_HTTPS = "https://"
+_URL_BYTES = (string.ascii_letters + string.digits + "._~/-").encode()
 _SAMPLE = 1_000
 """The number of texts that show whether most texts of a column are repeated."""
 _Mask = npt.NDArray[np.bool_]
@@ -120,17 +122,13 @@ class PartFiles:
         """Return the sheet's rows. Raises SheetError if a file cannot be read, or was changed."""
         return pa.concat_tables([read_rows(self.sheet), *(read() for _, read in self.in_place)])
 
-    def read_base(self, pets: pa.Table) -> pa.Table:
+    def read_base(self, store: PartReader, pets: pa.Table) -> pa.Table:
         """Return the pets at the export, given those of the store. Raises SheetError if the file
         cannot be read, or was changed.
         """
         if self.base is None:
             return SCHEMA.empty_table()
-        if self.base[1] != self.store[1]:
-            return read_part(*self.base)
-        # The store's part is equal, unless the base is damaged.
-        read_bytes(*self.base)
-        return pets
+        return PartReader(*self.base).read_beside(store, pets)
 
     def find_ids(self, rows: Collection[int]) -> pa.Array:
         """Return the ids of the rows with these values of ORDER. Raises SheetError as `read_sheet`
@@ -191,13 +189,15 @@ def reduce_part(files: PartFiles) -> Reduced:
     Raises SheetError if a file cannot be read, or was changed.
     """
     rows = files.read_sheet()
-    pets = read_part(*files.store)
-    base = files.read_base(pets)
+    store = PartReader(*files.store)
+    encoded = store.read_encoded()
+    pets = encoded.cast(SCHEMA)
+    base = files.read_base(store, pets)
     if not (len(rows) or len(pets) or len(base)):
         return Reduced(rows=rows, pets=pets, base=base)
     places = _positions(rows[KEY].to_numpy(), pets["id"].to_numpy())
     agrees = _find_agreeing(rows, pets, places, files)
-    found, unlisted = _find_faulty(rows, pets, places, agrees, files)
+    found, unlisted = _find_faulty(rows, encoded, places, agrees, files)
     agrees[found] = False
     is_named = _mark(places, len(pets))
     is_left = _mark(places[agrees], len(pets))
@@ -207,7 +207,7 @@ def reduce_part(files: PartFiles) -> Reduced:
     exported = _positions(base["id"].to_numpy(), pets["id"].to_numpy())
     is_left_there = np.append(is_left, False)[exported]
     is_unnamed = is_left & ~is_named
-    vocabulary = Vocabulary(rows_from_table(pets))
+    with_codes = pets.set_column(pets.column_names.index("tags"), "tags", encoded["tags"])
     return Reduced(
         rows=rows.filter(pa.array(~agrees)),
         pets=pets.filter(pa.array(~is_left)),
@@ -215,9 +215,9 @@ def reduce_part(files: PartFiles) -> Reduced:
         renamed=_find_renamed(base, pets, exported, np.flatnonzero(is_left_there)),
         unnamed=int(is_unnamed.sum()),
         unexported=int((is_unnamed & ~_mark(exported, len(pets))).sum()),
-        statuses=_find_statuses(pets) | _find_statuses(base),
-        categories=vocabulary.used_categories,
-        tags=vocabulary.used_tags,
+        statuses=_find_statuses(encoded) | _find_statuses(base),
+        categories=count_categories(*(_combine(encoded[n]) for n in ("category", "category_id"))),
+        tags=count_items(rows_from_table(with_codes)["tags"].array),
         unlisted=unlisted,
     )
 
@@ -243,8 +243,9 @@ def find_named(files: PartFiles, wanted: Wanted) -> Reduced:
     rows, pets, base = files.schema.empty_table(), SCHEMA.empty_table(), SCHEMA.empty_table()
     if len(ids):
         rows = _select(files.read_sheet(), KEY, ids)
-        now = read_part(*files.store)
-        pets, base = (_select(each, "id", ids) for each in (now, files.read_base(now)))
+        store = PartReader(*files.store)
+        now = store.read()
+        pets, base = (_select(each, "id", ids) for each in (now, files.read_base(store, now)))
     return Reduced(rows=rows, pets=pets, base=base)
 
 
@@ -279,6 +280,8 @@ def _find_renamed(
     `exported` has the position in the store of each pet of the base.
     """
     some = base.select(_NO_NAMES.column_names)
+    if all(some[name].equals(pets[name]) for name in some.column_names):
+        return _NO_NAMES
     near = exported[at]
     names, others = (_combine(each["name"]) for each in (some, pets))
     is_other = pc.not_equal(pick(names, at), pick(others, near)).fill_null(fill_value=True)
@@ -354,27 +357,27 @@ def _are_odd(pets: pa.Table, column: str) -> _Mask:
         return odd
     if column in LISTS:
         lists = Items(cells)
-        odd = lists.have_any(
-            _check_distinct(flatten(cells), lambda texts: _are_odd_texts(texts, column))
-        )
+        check = _are_odd_texts if column == "tags" else _are_odd_cells
+        odd = lists.have_any(_check_distinct(flatten(cells), lambda texts: check(texts, column)))
         return odd | lists.have_repeated(is_folded=True)
     return _check_distinct(cells, lambda texts: _are_odd_cells(texts, column))
 
 
 def _check_distinct(texts: pa.Array, are_odd: Callable[[pa.Array], _Mask]) -> _Mask:
-    """Return a mask of the odd texts. If most of them are repeated, each distinct text is checked
-    once.
+    """Return a mask of the odd texts. If they are encoded, or most of them are repeated, each
+    distinct text is checked once.
     """
-    first = texts.slice(0, _SAMPLE)
-    if 2 * pc.count_distinct(first).as_py() > len(first):
-        return are_odd(texts)
-    encoded = texts.dictionary_encode(null_encoding="encode")
-    found: _Mask = are_odd(encoded.dictionary)[encoded.indices.to_numpy()]
+    if not types.is_dictionary(texts.type):
+        first = texts.slice(0, _SAMPLE)
+        if 2 * pc.count_distinct(first).as_py() > len(first):
+            return are_odd(texts)
+    codes, words = encode(texts)
+    found: _Mask = are_odd(words)[codes]
     return found
 
 
 def _are_odd_cells(texts: pa.Array, column: str) -> _Mask:
-    odd: _Mask = ~_are_simple(texts)
+    odd: _Mask = ~(_are_simple_urls(texts) if column == "photo_urls" else _are_simple(texts))
     odd[odd] = _are_odd_texts(texts.filter(pa.array(odd)), column)
     return odd
 
@@ -404,6 +407,22 @@ def _are_simple(texts: pa.Array) -> _Mask:
     return mask
 
 
+def _are_simple_urls(texts: pa.Array) -> _Mask:
+    """Return a mask of the addresses that have no finding, according to a quick check of their
+    bytes.
+    """
+    utf8 = TextBytes.of(texts)
+    sizes = np.diff(utf8.offsets)
+    is_https = np.array(pc.starts_with(texts, _HTTPS).fill_null(False))
+    mask: _Mask = is_https | np.array(pc.starts_with(texts, "http://").fill_null(False))
+    mask &= (sizes > len(_HTTPS)) & (sizes <= _PLAIN_LENGTH)
+    others = utf8.find_others(_URL_BYTES)
+    colons = utf8.offsets[:-1] + np.where(is_https, _HTTPS.index(":"), _HTTPS.index(":") - 1)
+    if not np.array_equal(others, colons):
+        mask[utf8.rows(np.setdiff1d(others, colons))] = False
+    return mask
+
+
 def _have_any(cells: pa.Array, texts: Sequence[str]) -> _Mask:
     """Return a mask of the cells that are missing or have one of the texts."""
     is_missing = np.array(cells.is_null())
@@ -421,6 +440,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _positions(ids: npt.NDArray[np.int64], there: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     """Return the position of each id among ascending ids, -1 if it is not there."""
+    if np.array_equal(ids, there):
+        return np.arange(len(ids))
     places = np.searchsorted(there, ids)
     places[places == len(there)] = 0
     is_there = there[places] == ids if len(there) else np.zeros(len(ids), bool)
@@ -442,7 +463,8 @@ def are_equal(cells: pa.Array, values: pa.Array) -> _Mask:
         if not (types.is_string(item) or types.is_large_string(item)) or cells.values.null_count:
             return is_missing
         lists = Items(cells.cast(pa.large_list(pa.large_string())))
-        is_blank = np.array(pc.equal(pc.utf8_trim_whitespace(flatten(lists.names)), ""))
+        texts = flatten(lists.names)
+        is_blank = np.array(pc.or_(pc.utf8_is_space(texts), pc.equal(texts, "")))
         differ = lists.differ(Items(values.cast(lists.names.type))) | lists.have_any(is_blank)
         return is_missing | ~differ
     if types.is_floating(cells.type) and types.is_integer(values.type):

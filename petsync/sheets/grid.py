@@ -127,6 +127,10 @@ class TextBytes:
             return self.places(lambda data: _are_in(data, marks))
         return self._unusual[_table_of(marks)[self.data[self._unusual]]]
 
+    def find_others(self, marks: bytes) -> Rows:
+        """Return the positions of the bytes that are not in `marks`."""
+        return self.places(lambda data: ~_are_in(data, marks))
+
     @cached_property
     def _unusual(self) -> Rows | None:
         """The positions of the bytes that are not in _USUAL; None if there are many."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as types
 
 from petsync.models import Tag, TagName, as_tag
 from petsync.table.columns import LISTS
@@ -28,6 +29,7 @@ __all__ = [
     "as_lists",
     "blocks",
     "count_items",
+    "encode",
     "encode_pairs",
     "find_bounds",
     "flatten",
@@ -274,8 +276,7 @@ class Items:
         result = np.zeros(len(self), dtype=bool)
         if len(several):
             lists = Items(pick(self.names, several))
-            texts = flatten(lists.names).dictionary_encode(null_encoding="encode")
-            codes, words = texts.indices.to_numpy(), texts.dictionary
+            codes, words = encode(flatten(lists.names))
             if is_folded:
                 lower = pc.utf8_lower(words).dictionary_encode(null_encoding="encode").indices
                 codes = lower.to_numpy()[codes]
@@ -323,11 +324,23 @@ def encode_pairs(
 
 
 def _encode(values: pa.Array) -> tuple[_Codes, list[Any]]:
+    codes, distinct = encode(values)
+    return codes.astype(np.int64), distinct.to_pylist()
+
+
+def encode(values: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array]:
     """Return the position of each value among the distinct values; and these, in order of first
-    occurrence.
+    occurrence or, if the values are encoded, in the order of their dictionary. Missing values count
+    as one value.
     """
-    encoded = values.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+    if not types.is_dictionary(values.type):
+        encoded = values.dictionary_encode(null_encoding="encode")
+        return encoded.indices.to_numpy(), encoded.dictionary
+    codes, distinct = values.indices, values.dictionary
+    if codes.null_count:
+        codes = codes.fill_null(len(distinct))
+        distinct = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
+    return codes.to_numpy(), distinct
 
 
 def _differ(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
