@@ -386,25 +386,38 @@ def test_a_run_at_work_is_not_undone(store: ps.Store, tmp_path: Path) -> None:
         asyncio.run(begun.close())
 
 
-def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path) -> None:
-    """`resume` without an id does not select an undone run; with its id, the run can be resumed."""
+@pytest.mark.parametrize("how", ["some", "none", "reverted"])
+def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path, how: str) -> None:
+    """`resume` without an id does not select an undone run; with its id, the run can be resumed,
+    and sends nothing: also if it had made no change, or others had reverted all of them.
+    """
     pets = catalogue(30)
     rows = pd.DataFrame({"id": range(1, 31), "name": [f"new {n}" for n in range(30)]})
     with (
         Sandbox(pets=pets, auth=False) as sandbox,
-        ps.connect(sandbox.url, state=tmp_path) as store,
+        ps.connect(sandbox.url, state=tmp_path, retry=ps.RetryPolicy(attempts=1)) as store,
     ):
         plan = store.plan(rows, guard=FREE)
+        sandbox.set_faults("503=1,only=updatePet+updatePetWithForm" if how == "none" else None)
         with pytest.raises(InterruptedRunError) as stopped:
-            store.apply(plan, concurrency=1, progress=False, on_progress=_stop_at(10))
+            store.apply(
+                plan, concurrency=1, max_failures=0, progress=False, on_progress=_stop_at(10)
+            )
+        sandbox.set_faults(None)
         report = stopped.value.report
         assert report is not None
         taken, _ = store.aio.to_resume()
         assert taken.run_id == report.run_id
+        assert (how == "none") == (sandbox.pets() == pets)
+        if how == "reverted":
+            sandbox.reset(pets)
         store.apply(store.undo(report.run_id, guard=FREE), progress=False)
         with pytest.raises(PlanError, match="no run on"):
             store.resume(progress=False)
         assert store.aio.to_resume(report.run_id)[0].run_id == report.run_id
+        with suppress(PlanError):
+            store.resume(report.run_id, progress=False)
+        assert sandbox.pets() == pets
 
 
 def test_resume_refuses_before_it_says_that_it_resumes(

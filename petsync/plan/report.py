@@ -628,13 +628,17 @@ def _row(round_: Round) -> dict[str, object]:
 def find_undoing_runs(runs: Iterable[PastRun]) -> dict[str, PastRun]:
     """Return, for each undone run, the newest run that undid it and was not undone itself.
 
-    An undo with an unknown outcome counts too. `runs` are from one or more stores, the newest
-    first.
+    An undo with an unknown outcome counts too, and so does the undo of a run that was stopped
+    before its end even if it had nothing to revert: no more of that run may be sent. `runs` are
+    from one or more stores, the newest first.
     """
+    every = [*runs]
+    stopped = {run.run_id for run in every if run.state != "done"}
     found: dict[str, PastRun] = {}
-    for run in runs:
+    for run in every:
         has_started = run.open or run.counts.get("applied") or run.counts.get("unknown")
-        if run.undoes and has_started and run.run_id not in found:
+        ends_run = run.state == "done" and not run.total and run.undoes in stopped
+        if run.undoes and (has_started or ends_run) and run.run_id not in found:
             found.setdefault(run.undoes, run)
     return found
 
