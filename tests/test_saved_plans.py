@@ -661,3 +661,27 @@ def test_a_pipe_or_a_device_is_read_for_no_plan(tmp_path: Path) -> None:
         named = replace(PLAN, source=str(source), source_digest="0" * 64)
         assert planned_sheet(named) is None
         assert not is_sheet_plan(source)
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
+def test_a_plan_deletes_no_pet_that_its_sheet_names_again(tmp_path: Path, name: str) -> None:
+    """A plan deletes pets because no row named them. If the sheet names one of them again before
+    the plan is applied, nothing is sent, and the error names the pet; another edit of the sheet
+    does not matter.
+    """
+    pets = [Pet(id=n, name=f"Pet {n}", status="sold") for n in range(1, 9)]
+    sheet, saved = tmp_path / name, tmp_path / "plan.json"
+    with (
+        Sandbox(pets=pets, auth=False) as box,
+        ps.connect(box.url, auth=ps.auth.none(), state=tmp_path / "state") as store,
+    ):
+        ps.write_sheet(ps.frame_from_pets(pets[:6]), sheet, base=False)
+        store.plan(sheet, delete_missing=True, max_delete=2).save(saved)
+        ps.write_sheet(ps.frame_from_pets(pets[:7]), sheet, base=False)
+        plan = ps.load_plan(saved)
+        with pytest.raises(StalePlanError, match=r"deletes pet 7 \(Pet 7\), which has a row again"):
+            store.apply(plan, progress=False)
+        assert box.pets() == pets
+        ps.write_sheet(ps.frame_from_pets(pets[:5]), sheet, base=False)
+        store.apply(plan, progress=False)
+        assert box.pets() == pets[:6]

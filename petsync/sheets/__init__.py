@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from petsync.sheets.read import (
         Peek,
         as_edited,
+        find_named_again,
         peek,
         read_file,
         read_sheet,
@@ -41,6 +42,7 @@ __all__ = [
     "digest_of",
     "edits_of",
     "encoding_of",
+    "find_named_again",
     "has_worksheets",
     "load_edits",
     "must_take_edits",
@@ -77,6 +79,7 @@ _HOMES = {
         "read": (
             "Peek",
             "as_edited",
+            "find_named_again",
             "peek",
             "read_file",
             "read_sheet",

@@ -28,6 +28,7 @@ from petsync._display import quote
 from petsync._options import reject_unknown, show_keywords
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet, Tag, TagName, as_tag
+from petsync.plan.change import Delete, LongChanges
 from petsync.plan.fields import tag_key
 from petsync.plan.match import pets_of
 from petsync.plan.plan import Plan
@@ -131,6 +132,7 @@ __all__ = [
     "Peek",
     "apply_corrections",
     "as_edited",
+    "find_named_again",
     "grid_from_frame",
     "peek",
     "read_file",
@@ -1787,25 +1789,56 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
     or has changed since the plan was made. If the run of the plan has written into the file,
     `digest` is the SHA-256 of its new content.
     """
-    source = Path(plan.source)
-    if plan.source == STDIN:
+    if _digest_of_sheet(plan) != (digest or plan.source_digest):
         return None
+    corrections = {each.address: each.after for each in plan.corrections}
+    sheet = _read_again(plan, statuses, corrections)
+    if sheet is None or len(sheet.rows) + len(sheet.blocked) != plan.rows:
+        return None
+    return sheet
+
+
+def find_named_again(plan: Plan, *, statuses: Sequence[str] = STATUSES) -> list[Pet]:
+    """Return the pets that the plan deletes because no row named them, and that a row of its sheet
+    names now. A file that cannot be read has none, and neither has the sheet of a plan folder.
+    """
+    changes = () if isinstance(plan.changes, LongChanges) else plan.changes
+    missing = [
+        each.before for each in changes if isinstance(each, Delete) and each.why == "missing"
+    ]
+    if not missing or _digest_of_sheet(plan) in ("", plan.source_digest):
+        return []
+    sheet = _read_again(plan, statuses, {})
+    return [] if sheet is None else [pet for pet in missing if pet.id in sheet.named_ids]
+
+
+def _digest_of_sheet(plan: Plan) -> str:
+    """Return the SHA-256 of the plan's sheet as it is now, "" if the file cannot be read."""
+    if plan.source == STDIN:
+        return ""
     try:
         # A plan may come from an untrusted source; `load` does not read a device or a pipe.
-        if load(source, plan.encoding or None).digest != (digest or plan.source_digest):
-            return None
-        sheet = read_sheet(
-            source,
+        return load(Path(plan.source), plan.encoding or None).digest
+    except (OSError, ValueError, SheetError):
+        return ""
+
+
+def _read_again(
+    plan: Plan, statuses: Sequence[str], corrections: Mapping[str, str]
+) -> Sheet | None:
+    """Return the plan's sheet as it is now, None if it cannot be read."""
+    try:
+        return read_sheet(
+            Path(plan.source),
             tab=plan.tab or None,
             defaults=plan.columns,
             encoding=plan.encoding or None,
             statuses=statuses,
             known_statuses=_statuses(plan),
-            corrections={each.address: each.after for each in plan.corrections},
+            corrections=corrections,
         )
     except (OSError, ValueError, SheetError):
         return None
-    return sheet if len(sheet.rows) + len(sheet.blocked) == plan.rows else None
 
 
 def _statuses(plan: Plan) -> frozenset[str]:

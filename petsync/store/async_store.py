@@ -26,10 +26,11 @@ from petsync.client import loaders
 from petsync.client.api import AsyncApi, as_list
 from petsync.client.loaders import Found, Lookups, look_up
 from petsync.client.session import Session
-from petsync.errors import PlanError, SettingsError, SheetError
+from petsync.errors import PlanError, SettingsError, SheetError, StalePlanError
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
 from petsync.plan.guard import NO_GUARD, Guard, UndoKeywords, guard_from
+from petsync.plan.notes import first_items
 from petsync.plan.plan import Plan
 from petsync.plan.report import PastRun, Progress, Report
 from petsync.settings import Settings, checked_address
@@ -326,8 +327,9 @@ class AsyncStore:
         return RunHistory(self.settings.state)
 
     def check(self, plan: Plan) -> None:
-        """Raise PlanError if the plan is for another store, or StalePlanError if a run of it has
-        started. `apply` makes the same check.
+        """Raise PlanError if the plan is for another store. Raise StalePlanError if a run of it has
+        started, or if its sheet was changed since then and names a pet again that the plan deletes
+        because no row named it. `apply` makes the same check.
         """
         if arguments.checked_plan(plan).store != self._session.base_url:
             raise PlanError(
@@ -335,6 +337,15 @@ class AsyncStore:
                 hint="Apply it there, or make a plan for this store.",
             )
         self._runs.check_unused(plan)
+        statuses = self._session.profile.statuses
+        if again := sheets.find_named_again(plan, statuses=statuses):
+            named = first_items([f"pet {pet.id} ({pet.name or 'no name'})" for pet in again])
+            raise StalePlanError(
+                f"{plan.source} was changed after this plan was made: the plan deletes {named}, "
+                f"which {'has a row' if len(again) == 1 else 'have rows'} again",
+                hint="Nothing was sent. Make a new plan; the plan of a job is replaced by its next "
+                "round: `petsync reconcile`.",
+            )
 
     @show_keywords(ReadKeywords)
     def read(
