@@ -314,9 +314,12 @@ def _save_failed(context: Context, history: RunHistory, run_id: str, path: Path)
     else:
         context.say(f"The {count(found.rows, 'row')} to fix: {found.path}.")
     resume = f"`petsync resume {report.run_id}`"
-    if found.unsent:
-        rows = count(found.unsent, "row")
+    left_out = report.plan.left_out
+    if found.unsent > left_out:
+        rows = count(found.unsent - left_out, "row")
         context.say(f"{rows} without a request: {resume} sends what the run has not sent.")
+    if left_out:
+        context.say(f"{count(left_out, 'row')} not selected: plan the sheet again to send more.")
     if found.unknown:
         rows = count(found.unknown, "row")
         context.say(f"{rows} with an unknown outcome: {resume} determines it.")

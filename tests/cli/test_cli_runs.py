@@ -215,6 +215,16 @@ def test_a_run_without_failed_rows(shell: Shell, box: Sandbox) -> None:
     assert not Path("fixed.xlsx").exists()
 
 
+def test_rows_that_were_not_selected_are_no_rows_to_resume(shell: Shell, box: Sandbox) -> None:
+    """--failed of a run with --only says that other rows need a new plan, not a resume."""
+    Path("pets.csv").write_text("id,name,status\n1,Max,sold\n2,Tom,sold\n,New,solld\n", "utf-8")
+    shell("apply", "pets.csv", *to(box), "--yes", "--only", "1")
+    run = shell("runs", "--json").json["runs"][0]["run_id"]
+    said = " ".join(shell("runs", run, "--failed", "fixed.xlsx").err.split())
+    assert "1 row not selected: plan the sheet again to send more." in said
+    assert "petsync resume" not in said
+
+
 def test_hostile_names_are_harmless(shell: Shell, box: Sandbox) -> None:
     """Hostile values from a sheet or a store cannot control the terminal."""
     Path("pets.csv").write_text("id,name\n1,\x1b[31mred\n", "utf-8")
