@@ -1,6 +1,7 @@
 """diff: the differences between two tables, with and without a base."""
 
 import copy
+import itertools
 import random
 import re
 from collections import Counter
@@ -177,6 +178,38 @@ def test_rows_with_errors_are_listed_and_not_compared(files):
     Path("bad.csv").write_text(OLD + "x,Bad,sold,,\n", "utf-8")
     assert ps.diff("old.csv", "bad.csv").exit_code == 3
     assert ps.diff("bad.csv", "bad.csv").exit_code == 0
+
+
+@pytest.mark.parametrize("large", [0, 1 << 60])
+def test_a_pet_with_an_error_on_one_side_is_compared_on_no_side(files, monkeypatch, large):
+    """The other sides' rows of its id are not compared either, and name the error; no side has
+    added, removed or changed the pet, whichever side has the error.
+    """
+    monkeypatch.setattr("petsync.differences._LARGE", large)
+    Path("twice.csv").write_text(OLD + "2,Mia again,sold,,6\n", "utf-8")
+    Path("repeated.csv").write_text(OLD + "2,Mia,sold,,6\n", "utf-8")
+    reason = "Another row with this id has an error: twice.csv, line 3, column 1. Correct it."
+    for other in ("old.csv", "repeated.csv"):
+        for sides in ((other, "twice.csv"), ("twice.csv", other)):
+            found = ps.diff(*sides)
+            assert (texts_of(found), found.equal, found.exit_code) == ([], 3, 3)
+            blocked = found.blocked_a if sides[0] == other else found.blocked_b
+            assert [(row.row, row.source, row.pet_id, row.problem) for row in blocked] == [
+                (3, "line 3", 2, reason)
+            ]
+            assert sorted((found.rows_a, found.rows_b)) == [4 + (other == "repeated.csv"), 5]
+    for sides in itertools.permutations(("old.csv", "new.csv", "twice.csv")):
+        found = ps.diff(sides[0], sides[1], sides[2])
+        assert 2 not in [row.pet_id for row in found.rows], sides
+        found = ps.diff(*("twice.csv" if side == "twice.csv" else "old.csv" for side in sides))
+        assert (texts_of(found), found.equal, found.exit_code) == ([], 3, 3), sides
+        assert ("1 row of old.csv could not be compared." in found.notes) == (
+            sides[2] != "twice.csv"
+        )
+    pets = [Pet(id=n, name=f"Pet {n}", status="sold") for n in (1, 2)]
+    found = ps.diff(snapshot_of(pets), "twice.csv")
+    assert 2 not in [row.pet_id for row in found.rows]
+    assert [row.pet_id for row in found.blocked_a] == [2]
 
 
 def test_columns_of_one_side_are_not_compared_and_named(files):

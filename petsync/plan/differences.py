@@ -123,9 +123,11 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
     rows: Sequence[RowDifference] = ()
     """The differences: the kinds in their order, and each kind in the order of the rows."""
     blocked_a: tuple[Blocked, ...] = ()
-    """The rows of A that could not be compared because of an error."""
+    """The rows of A that could not be compared because of an error, in them or in another row of
+    their pet, on any side.
+    """
     blocked_b: tuple[Blocked, ...] = ()
-    """The rows of B that could not be compared because of an error."""
+    """The rows of B that could not be compared, for the same reasons."""
     repeated_a: tuple[RepeatedRow, ...] = ()
     """The rows of A that repeat another row."""
     repeated_b: tuple[RepeatedRow, ...] = ()
@@ -138,9 +140,11 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_other_repeats(self) -> bool:
-        """True if A and B repeat the rows of a pet a different number of times."""
+        """True if A and B repeat the rows of a compared pet a different number of times."""
+        blocked = {row.pet_id for row in (*self.blocked_a, *self.blocked_b)}
         one, other = (
-            Counter(row.pet_id for row in rows) for rows in (self.repeated_a, self.repeated_b)
+            Counter(row.pet_id for row in rows if row.pet_id not in blocked)
+            for rows in (self.repeated_a, self.repeated_b)
         )
         return one != other
 
@@ -222,9 +226,10 @@ def find_differences(
     their ids. A row without an id is paired with a row that has the same values, else with the only
     row of the same name or, with `match_on`, of the same values in these columns. Texts, statuses,
     tags and photos are the same as in a plan, but a blank cell is a value: it differs from a filled
-    one.
+    one. A pet with a blocked row on any side is not compared: its other rows are blocked, too.
     """
-    sides = [a, b] if base is None else [base, a, b]
+    sides = _block_pets([a, b] if base is None else [base, a, b])
+    a, b = sides[-2:]
     columns = [c for c in COLUMNS if all(c in side.frame for side in sides)]
     own = [c for c in a.others.columns if all(c in side.others for side in sides)]
     tables = [_Table(side, columns, own) for side in sides]
@@ -255,6 +260,36 @@ def find_differences(
         repeated_b=b.repeated,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _block_pets(sides: list[Side]) -> list[Side]:
+    """Return the sides without the rows of pets that have a blocked row on any side. These rows are
+    blocked, too.
+    """
+    problems: dict[int, str] = {}
+    for side in sides:
+        for row in side.blocked:
+            if row.pet_id is not None:
+                text = f"Another row with this id has an error: {side.name}, {row.source}."
+                problems.setdefault(row.pet_id, f"{text} Correct it.")
+    return [_block_rows(side, problems) for side in sides] if problems else sides
+
+
+def _block_rows(side: Side, problems: Mapping[int, str]) -> Side:
+    """Return the side without the rows of these pets, which are blocked with their problems."""
+    if "id" not in side.frame:
+        return side
+    is_blocked = side.frame["id"].isin([*problems]).to_numpy(bool)
+    if not is_blocked.any():
+        return side
+    ids = plain_values(side.frame["id"].array[is_blocked])
+    rows = tuple(
+        Blocked(row=row, source=side.address(row), problem=problems[pet_id], pet_id=pet_id)
+        for row, pet_id in zip(side.frame.index[is_blocked].tolist(), ids, strict=True)
+    )
+    others = side.others[~is_blocked] if len(side.others.columns) else side.others
+    blocked = (*side.blocked, *rows)
+    return replace(side, frame=side.frame[~is_blocked], others=others, blocked=blocked)
 
 
 def _iter_notes(sides: Sequence[Side], columns: Sequence[str], own: Sequence[str]) -> Iterator[str]:

@@ -386,7 +386,7 @@ def _diff_facts(found: Differences) -> Iterator[Sequence[Value]]:
         yield "same", found.same, "rows that both changed in the same way"
     yield from ((kind, number, "rows") for kind, number in found.counts.items())
     blocked = len(found.blocked_a) + len(found.blocked_b)
-    yield "not compared", blocked, "rows with errors" if blocked else ""
+    yield "not compared", blocked, "because of errors" if blocked else ""
 
 
 def _cell_rows(found: Differences) -> Iterator[Sequence[Value]]:
