@@ -33,8 +33,9 @@ class FakeService(Sandbox):
     """A pet store with all eight operations, sign-in and faults, that opens no port.
 
     Use it as a context manager. `transport` sends the requests of any httpx client to it; `connect`
-    returns a Store. `pets` fill it; `profile`, `auth`, `seed` and `faults` are as in `petsync
-    serve`. `put`, `remove`, `reset`, `pets` and `requests` read and change it without a request.
+    returns a Store. Each time it starts, its address is new, so that petsync knows no earlier run.
+    `pets` fill it; `profile`, `auth`, `seed` and `faults` are as in `petsync serve`. `put`,
+    `remove`, `reset`, `pets` and `requests` read and change it without a request.
     """
 
     def __init__(

@@ -72,7 +72,24 @@ def test_the_fake_service_opens_no_port_and_serves_any_httpx_client() -> None:
         response = asyncio.run(read())
         assert response.json()["tags"] == [{"name": "café"}]
         assert service.requests["getPetById"] == 1
-        assert service.url == "https://pets.invalid/v2"
+        assert re.fullmatch(r"https://[0-9a-f]{16}\.pets\.invalid/v2", service.url)
+
+
+def test_a_fake_service_knows_nothing_of_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that was added to one service is added to the next one too, with the same state folder
+    and with another one; and nothing is written into the user's state folder.
+    """
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    sheet = tmp_path / "new.csv"
+    sheet.write_text("name,status\nRex,available\n", "utf-8")
+    for state in ("one", "one", "two"):
+        with FakeService() as service, service.connect(state=tmp_path / state) as store:
+            assert store.apply(store.plan(sheet), progress=False).counts["applied"] == 1
+            assert [pet.name for pet in service.pets()] == ["Rex"]
+            assert not store.plan(sheet).changes
+    assert not (tmp_path / "user").exists()
 
 
 @pytest.mark.parametrize("fault", ["drop_before=1", "drop_after=1", "torn=1"])

@@ -8,6 +8,7 @@ import ipaddress
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import sqlite3
@@ -67,8 +68,8 @@ __all__ = [
 # The address of the sandbox, and the host names that it accepts.
 
 
-_UNREACHABLE = "https://pets.invalid"
-"""The origin of a sandbox that does not listen (RFC 2606)."""
+_UNREACHABLE = "pets.invalid"
+"""The domain of sandboxes that do not listen (RFC 2606)."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
@@ -456,10 +457,12 @@ class Running:
 
     def _service(self, options: Options) -> Service:
         tokens = TokenBook(self._storage, lifetime=options.token_lifetime)
+        # Runs are remembered by address, so no two sandboxes without a port have the same one.
+        own = f"https://{secrets.token_hex(8)}.{_UNREACHABLE}"
         return Service(
             behaviour=self._behaviour,
             storage=self._storage,
-            origin=_UNREACHABLE if self._socket is None else origin(options.host, self._socket),
+            origin=own if self._socket is None else origin(options.host, self._socket),
             credentials=options.credentials,
             tokens=tokens,
             guard=AccessGuard(tokens, options.credentials.api_key) if options.auth else None,

@@ -19,6 +19,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -140,6 +141,8 @@ _MAX_NOTE_AGE_S = 90 * 86_400
 """Seconds for which a note is kept if its journal is missing: a drive may be connected again."""
 
 
+_FAKE = ".pets.invalid"
+"""The end of the host of each `petsync.testing.FakeService`."""
 _TRIES, _PAUSE_S = 20, 0.05
 """How often a run tries to lock a store, and the seconds between."""
 
@@ -156,7 +159,7 @@ def note_journal(store: str, state: Path) -> None:
     the run does not depend on the note.
     """
     note = _Note(store, os.path.realpath(state))
-    folder = _find_notes_folder()
+    folder = _find_notes_folder(store)
     if folder is None:
         return
     try:
@@ -171,7 +174,7 @@ def note_journal(store: str, state: Path) -> None:
 
 def iter_other_journals(store: str, state: Path) -> Iterator[Path]:
     """Yield the paths of the user's other journals that have runs on the store."""
-    own, folder = os.path.realpath(state), _find_notes_folder()
+    own, folder = os.path.realpath(state), _find_notes_folder(store)
     for _, note in () if folder is None else _read_notes(folder, f"{_note_name(store)}-*.json"):
         other = Path(note.state)
         if note.store != store or note.state == own or not (other / NAME).exists():
@@ -193,7 +196,7 @@ def lock_runs(store: str, state: Path) -> BaseFileLock | None:
     journal was taken over, still has the file. Raises LockedError if a run with another state
     folder works on the store.
     """
-    folder = _find_notes_folder()
+    folder = _find_notes_folder(store)
     if folder is None:
         return None
     lock, other = None, None
@@ -238,8 +241,12 @@ def _is_locked(path: Path) -> bool:
     return lock is None
 
 
-def _find_notes_folder() -> Path | None:
-    """Return the folder for the notes; None if the user has no home folder."""
+def _find_notes_folder(store: str) -> Path | None:
+    """Return the folder for the notes on the store; None if the user has no home folder, or if the
+    store is a FakeService, which ends with its process.
+    """
+    if (urlsplit(store).hostname or "").endswith(_FAKE):
+        return None
     try:
         return user_folder("XDG_STATE_HOME", "LOCALAPPDATA", ".local/state") / "petsync/journals"
     except RuntimeError:
