@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import socket
-import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,16 +14,10 @@ import aiohttp
 import anyio
 import httpx
 import pytest
-from authority import Files, make_files
-from crash.wire import Wire
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
-from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from scripted import ScriptedServer, answer
 
 import petsync as ps
 from petsync.client.transport import was_never_sent
-from petsync.testing import FakeService
 
 URL = "https://shop.example/v2"
 RESPONSE = {"id": 7, "name": "Rex", "photoUrls": [], "tags": []}
@@ -378,97 +368,3 @@ def test_a_run_with_such_an_aiohttp_stops_with_the_reason(
         with pytest.raises(ps.errors.InterruptedRunError, match="might send it twice"):
             store.apply(plan, progress=False)
         assert store.api.get_pet_by_id(1001).name != "Max"
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """Return an authority and the certificate of a service."""
-    return make_files(tmp_path_factory.mktemp("tls"))
-
-
-@contextmanager
-def _serve_http2(
-    service: FakeService, files: Files, handled: Callable[[str, str], None]
-) -> Iterator[int]:
-    """Serve the store over TLS and HTTP/2; yield the port. `handled` gets the version and method of
-    each request that the store has carried out, before its response is sent.
-    """
-
-    async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] != "http":
-            raise TypeError(scope["type"])  # The server then serves without the lifespan protocol.
-        request, response = [await receive()], list[Any]()
-        while request[-1].get("more_body"):
-            request.append(await receive())
-
-        async def read() -> Any:
-            return request.pop(0)
-
-        async def keep(message: Any) -> None:
-            response.append(message)
-
-        await service.handle({**scope, "state": {}}, read, keep)
-        await asyncio.to_thread(handled, scope["http_version"], scope["method"])
-        for message in response:
-            await send(message)
-
-    listening = socket.create_server(("127.0.0.1", 0))
-    port: int = listening.getsockname()[1]
-    config = Config()
-    config.bind = [f"fd://{listening.detach()}"]  # The server closes it.
-    config.certfile = config.keyfile = str(files.server)
-    config.accesslog = config.errorlog = None
-    config.graceful_timeout = 0.1
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-    thread = threading.Thread(
-        target=loop.run_until_complete, args=(serve(app, config, shutdown_trigger=stop.wait),)
-    )
-    thread.start()
-    try:
-        yield port
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["AsyncClient", "AsyncHTTPTransport"])
-def test_http2_adds_each_pet_once(
-    library: ModuleType, kind: str, files: Files, tmp_path: Path
-) -> None:
-    """Adds go over HTTP/2 of a caller's client or transport. If the connection is cut while some of
-    them are carried out, each pet is added once, and an undo deletes them all.
-    """
-    seen: list[tuple[str, str]] = []
-
-    def cut_sometimes(version: str, method: str) -> None:
-        seen.append((version, method))
-        if method == "POST" and sum(each == "POST" for _, each in seen) in (3, 10):
-            wire.cut()
-            wire.mend()
-
-    pets = [ps.Pet(name=f"Pet {number}", status="available") for number in range(20)]
-    trusted = ssl.create_default_context(cafile=files.authority)
-
-    async def add_and_undo(url: str) -> None:
-        sender = getattr(library, kind)(http2=True, verify=trusted, trust_env=False)
-        options = {"http" if kind == "AsyncClient" else "transport": sender}
-        async with sender:
-            given = {"auth": ps.auth.none(), "state": tmp_path, "environ": {}, **options}
-            store = ps.connect(url, **given).aio
-            plan = await store.plan(ps.frame_from_pets(pets), max_add=20)
-            report = await store.apply(plan, progress=False, settle=0.1)
-            names = sorted(pet.name or "" for pet in service.pets())
-            assert names == sorted(pet.name or "" for pet in pets)
-            await store.apply(await store.undo(report.run_id, max_delete=20), progress=False)
-            await store.close()
-
-    with (
-        FakeService(auth=False) as service,
-        _serve_http2(service, files, cut_sometimes) as port,
-        Wire(port) as wire,
-    ):
-        asyncio.run(add_and_undo(f"https://127.0.0.1:{wire.port}/v2"))
-        assert {version for version, _ in seen} == {"2"}
-        assert service.pets() == []
