@@ -659,18 +659,16 @@ class Selection:
     def __bool__(self) -> bool:
         return bool(self.pets or self.columns)
 
-    def of(self, plan: Plan) -> Plan:
-        """Return the selected part of the plan. Raises UsageError for a name that no pet or several
-        pets of the plan have.
+    def of(self, plan: Plan) -> tuple[Plan, tuple[int, ...] | None]:
+        """Return the selected part of the plan, and the ids of the selected pets, None for all
+        pets. Raises UsageError for a name that no pet or several pets of the plan have.
         """
         if not self:
-            return plan
-        return plan.select(ids=self.ids_in(plan), fields=self.columns or None)
+            return plan, None
+        ids = self._find_ids(plan)
+        return plan.select(ids=ids, fields=self.columns or None), ids
 
-    def ids_in(self, plan: Plan) -> tuple[int, ...] | None:
-        """Return the ids of the pets that the user wants, None for all pets. Raises UsageError as
-        `of` does.
-        """
+    def _find_ids(self, plan: Plan) -> tuple[int, ...] | None:
         if not self.pets:
             return None
         known = (

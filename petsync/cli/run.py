@@ -328,7 +328,7 @@ def apply_command(
                     if plan_path
                     else plan_from_sheet(store, source, compare_options, step)
                 )
-            only, plan, sheet = selection.ids_in(read[0]), selection.of(read[0]), read[1]
+            (plan, only), sheet = selection.of(read[0]), read[1]
             _check_fit(plan, sheet, results, page)
             if plan.changes:
                 store.api.aio.session.require_write()
