@@ -21,13 +21,19 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from petsync.report.document import Document
+from petsync.report.html import document_page
+
 LOADED = (
     "petsync.apply.planfile",
     *(f"petsync.cli.{name}" for name in ("account", "entry", "plan", "reconcile", "run", "runs")),
     *(f"petsync.cli.{name}" for name in ("tools", "upload")),
+    "petsync.report.json",
+    "petsync.report.progress",
     "petsync.report.text",
     "petsync.sandbox.app",
     "petsync.store",
+    "pyarrow.parquet",
 )
 
 
@@ -35,6 +41,8 @@ def main() -> None:
     """Fork the requested commands until standard input ends, then kill the forks that still run."""
     for name in (*LOADED, *sys.argv[1:]):
         import_module(name)
+    # The first page loads jinja2 and compiles the templates.
+    document_page(Document("", ()), "")
     gc.freeze()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
