@@ -322,7 +322,6 @@ _INSTEAD = {
     '"https://new.example/v2"': "new_box.url",
     "s3://shop": "memory://shop",
     "new/*.csv": "new/*.parquet",
-    "http2=True,": "",  # needs a package that the tests do not have
 }
 _BY_HAND = "pending.wait()"
 """A block that waits for a person in a browser."""

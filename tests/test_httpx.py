@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +16,15 @@ import aiohttp
 import anyio
 import httpx
 import pytest
+from authority import make_files
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, RequestReceived, StreamEnded
 from scripted import ScriptedServer, answer
 
 import petsync as ps
 from petsync.client.transport import was_never_sent
+from petsync.testing import FakeService
 
 URL = "https://shop.example/v2"
 RESPONSE = {"id": 7, "name": "Rex", "photoUrls": [], "tags": []}
@@ -368,3 +375,111 @@ def test_a_run_with_such_an_aiohttp_stops_with_the_reason(
         with pytest.raises(ps.errors.InterruptedRunError, match="might send it twice"):
             store.apply(plan, progress=False)
         assert store.api.get_pet_by_id(1001).name != "Max"
+
+
+class _Http2Server:
+    """Forwards the requests of HTTP/2 connections to a fake service, and aborts a connection after
+    the service has carried out the `cuts`-th POST requests, before their responses.
+    """
+
+    def __init__(self, service: FakeService, cuts: tuple[int, ...]) -> None:
+        self._client = httpx.AsyncClient(transport=service.transport)
+        self._service = httpx.URL(service.url)
+        self._cuts = cuts
+        self._adds = 0
+        self.connections: list[asyncio.Task[None]] = []
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one more connection."""
+        self.connections.append(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+        connection.initiate_connection()
+        requests: dict[int, tuple[dict[str, str], bytearray]] = {}
+        async with asyncio.TaskGroup() as responses:
+            while not writer.is_closing():
+                writer.write(connection.data_to_send())
+                received = await reader.read(65536)
+                if not received:
+                    break
+                for event in connection.receive_data(received):
+                    match event:
+                        case RequestReceived():
+                            requests[event.stream_id] = dict(event.headers), bytearray()
+                        case DataReceived():
+                            requests[event.stream_id][1].extend(event.data)
+                            connection.acknowledge_received_data(
+                                event.flow_controlled_length, event.stream_id
+                            )
+                        case StreamEnded():
+                            request = requests.pop(event.stream_id)
+                            responses.create_task(
+                                self._respond(connection, writer, event.stream_id, *request)
+                            )
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+    async def _respond(
+        self,
+        connection: H2Connection,
+        writer: asyncio.StreamWriter,
+        stream: int,
+        headers: dict[str, str],
+        body: bytearray,
+    ) -> None:
+        response = await self._client.request(
+            headers[":method"],
+            self._service.join(headers[":path"]),
+            headers={name: text for name, text in headers.items() if not name.startswith(":")},
+            content=bytes(body),
+        )
+        if headers[":method"] == "POST":
+            self._adds += 1
+            if self._adds in self._cuts:
+                writer.transport.abort()
+        if writer.is_closing():
+            return
+        fields = [(":status", str(response.status_code)), *response.headers.items()]
+        connection.send_headers(stream, fields)
+        for start in range(0, len(response.content), 8192):
+            connection.send_data(stream, response.content[start : start + 8192])
+        connection.end_stream(stream)
+        writer.write(connection.data_to_send())
+
+
+@pytest.mark.parametrize("kind", ["AsyncClient", "AsyncHTTPTransport"])
+def test_http2_adds_each_pet_once(library: ModuleType, kind: str, tmp_path: Path) -> None:
+    """Adds go over HTTP/2 of a caller's client or transport. If the connection is cut while some of
+    them are carried out, each pet is added once, and an undo deletes them all.
+    """
+    files = make_files(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.server)
+    context.set_alpn_protocols(["h2"])
+    trusted = ssl.create_default_context(cafile=files.authority)
+    pets = [ps.Pet(name=f"Pet {number}", status="available") for number in range(20)]
+
+    async def add_and_undo(service: FakeService) -> int:
+        front = _Http2Server(service, cuts=(3, 10))
+        server = await asyncio.start_server(front.accept, "127.0.0.1", 0, ssl=context)
+        port = server.sockets[0].getsockname()[1]
+        sender = getattr(library, kind)(http2=True, verify=trusted, trust_env=False)
+        options = {"http" if kind == "AsyncClient" else "transport": sender}
+        given: dict[str, Any] = {"auth": ps.auth.none(), "state": tmp_path, "environ": {}}
+        async with server, sender:
+            store = ps.connect(f"https://127.0.0.1:{port}/v2", **given, **options).aio
+            plan = await store.plan(ps.frame_from_pets(pets), max_add=20)
+            report = await store.apply(plan, progress=False, settle=0.1)
+            names = sorted(pet.name or "" for pet in service.pets())
+            assert names == sorted(pet.name or "" for pet in pets)
+            await store.apply(await store.undo(report.run_id, max_delete=20), progress=False)
+            await store.close()
+        await asyncio.gather(*front.connections)
+        return len(front.connections)
+
+    with FakeService(auth=False) as service:
+        # Each cut makes a new connection.
+        assert asyncio.run(add_and_undo(service)) > 2
+        assert service.pets() == []
