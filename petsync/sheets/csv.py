@@ -10,7 +10,7 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +30,7 @@ from petsync.sheets.files import (
     EncodingError,
     Source,
     check_lines,
+    make_executor,
     read_blocks,
 )
 from petsync.sheets.grid import (
@@ -437,7 +438,7 @@ def _read_body(
     data, delimiter = source.data, dialect.delimiter
     ahead: deque[Future[Block | None]] = deque()
     searched = at
-    with ThreadPoolExecutor(1) as helper:
+    with make_executor(1, end - at.byte) as helper:
         while at.byte < end:
             while len(ahead) < _BLOCKS_AHEAD and searched.byte < end:
                 extent = _find_extent(data, searched, delimiter, min(size, end - searched.byte))

@@ -7,14 +7,14 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from os.path import lexists
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple, ParamSpec, TypeVar
 
 from petsync._display import quote
 from petsync._files import PACKED, READABLE, ending_of, has_wildcards, is_address, is_folder
@@ -35,6 +35,7 @@ __all__ = [
     "identify_foreign",
     "identify_zip",
     "is_workbook",
+    "make_executor",
     "must_be_closed",
     "must_not_be_address",
     "open_regular",
@@ -597,6 +598,28 @@ def read_unchanged(path: Path, file: BinaryIO) -> bytes:
     if len(data) != status.st_size or status_after.st_mtime_ns != status.st_mtime_ns:
         raise changed_error(path)
     return data
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_LITTLE = 10_000
+"""The size of work up to which starting a thread takes longer than the work of the thread."""
+
+
+class _AtOnce(Executor):
+    """Runs each call in `submit`, which also raises its error."""
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done = Future[T]()
+        done.set_result(call(*args, **kwargs))
+        return done
+
+
+def make_executor(threads: int, size: int) -> Executor:
+    """Return an executor with this number of threads, or one without threads if there is little
+    work: `size` is the number of the bytes or cells.
+    """
+    return ThreadPoolExecutor(threads) if size > _LITTLE else _AtOnce()
 
 
 _ahead: dict[Path, Future[bytes]] = {}

@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -34,7 +34,7 @@ from petsync.plan.match import pets_of
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
-from petsync.sheets.files import Source, must_not_be_address
+from petsync.sheets.files import Source, make_executor, must_not_be_address
 from petsync.sheets.grid import (
     MAX_CELL_LENGTHS,
     SHOWN_LENGTH,
@@ -431,7 +431,7 @@ def read_file(path: str | Path | Table, options: ReadOptions) -> Sheet:
 
 def read_source(source: Source, options: ReadOptions) -> Sheet:
     """Return the loaded file as a sheet. Raises SheetError as `read_sheet` does."""
-    with pause_collection(), ThreadPoolExecutor(1) as helper:
+    with pause_collection(), make_executor(1, len(source.data)) as helper:
         digest = helper.submit(getattr, source, "digest")
         used_encoding, form = source.encoding, source.form
         columns = options.columns
@@ -711,7 +711,7 @@ class _SheetReader:
         }
         lists = [name for name in LISTS if name in self.headers.columns]
         others = [name for name in self.headers.columns if name not in LISTS]
-        with ThreadPoolExecutor(2) as threads:
+        with make_executor(2, len(self.grid.rows) * len(self.headers.columns)) as threads:
 
             def start(names: Iterable[str]) -> dict[str, Future[_Validated]]:
                 return {
