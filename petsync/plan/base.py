@@ -51,6 +51,7 @@ from petsync.table.frame import (
     plain_values,
     select,
     unique_texts,
+    values_at,
 )
 from petsync.table.lists import ListArray, have_items
 from petsync.table.sheet import Sheet
@@ -735,7 +736,7 @@ def categories_of(
     frame = sheet.rows
     at = find_rows(frame, sent)
     ids, names = (
-        plain_values(frame[name].array.take(at)) if name in frame else [None] * len(at)
+        values_at(frame[name].array, at) if name in frame else [None] * len(at)
         for name in ("category_id", "category")
     )
     return {
@@ -1285,7 +1286,7 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
     frame, newer_frame = older.sheet_rows, newer.sheet_rows
     places = match.positions(frame["id"].array, newer_frame)
     at = np.flatnonzero(places >= 0)
-    ids = plain_values(frame["id"].array.take(at))
+    ids = values_at(frame["id"].array, at)
     found: dict[int, tuple[Unit, ...]] = {}
     for unit, mask in match.find_different_units(frame, at, newer_frame, places[at]).items():
         for n in np.flatnonzero(mask):

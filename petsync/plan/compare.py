@@ -79,6 +79,7 @@ from petsync.table.frame import (
     plain_values,
     select,
     unique_texts,
+    values_at,
 )
 from petsync.table.lists import Items, ListArray, count_items
 from petsync.table.sheet import FRAME_NAME, Finding, Sheet
@@ -1186,7 +1187,7 @@ def _find_missing(
         staying: dict[StayRule, match.Positions] = {"left-alone": places}
         return MissingPets([], [], _note_left_alone(len(places) + snapshot.unnamed), staying)
     places, old, new = _split_exported(snapshot, places, base)
-    never_exported = plain_values(snapshot.rows["id"].array.take(new))
+    never_exported = values_at(snapshot.rows["id"].array, new)
     never = _note_never_exported(
         sum(each not in in_doubt for each in never_exported) + snapshot.unexported
     )

@@ -48,7 +48,15 @@ from petsync.plan.fields import (
 from petsync.plan.match import iter_rows, merge_row
 from petsync.table.base import SourceRow
 from petsync.table.columns import LISTS, ORIGINAL_ROW
-from petsync.table.frame import find_rows, has_action, has_id_in, ids_of, lacks_id, plain_values
+from petsync.table.frame import (
+    find_rows,
+    has_action,
+    has_id_in,
+    ids_of,
+    lacks_id,
+    plain_values,
+    values_at,
+)
 from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = [
@@ -365,7 +373,7 @@ def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
     some = find_rows(frame, rows)
     if not len(some):
         return {}
-    actions = plain_values(frame["action"].array.take(some))
+    actions = values_at(frame["action"].array, some)
     pairs = zip(frame.index[some].tolist(), actions, strict=True)
     return {row: "" if action == "merge" else action for row, action in pairs}
 

@@ -48,6 +48,7 @@ from petsync.table.frame import (
     plain_values,
     select,
     unique_texts,
+    values_at,
 )
 from petsync.table.lists import (
     Items,
@@ -587,14 +588,16 @@ def iter_rows(
     """Yield the rows of a sheet's frame, or only those `at` these positions or in this mask, each
     with the position of its pet.
     """
-    some = at if at is None or at.dtype != np.bool_ else np.flatnonzero(at)
+    some: Positions | None = None if at is None else np.asarray(at, dtype=np.intp)
+    if at is not None and at.dtype == np.bool_:
+        some = np.flatnonzero(at)
     count = len(frame) if some is None else len(some)
     if not count:
         return
 
     def values_of(column: str) -> list[Any]:
         array = frame[column].array
-        return _list_values(array if some is None else array.take(some))
+        return _list_values(array) if some is None else values_at(array, some, _list_values)
 
     names: list[Column] = [c for c in COLUMNS if c in frame and c != "id"]
     cells = zip(*map(values_of, names), strict=True) if names else iter([()] * count)
@@ -899,7 +902,7 @@ class Alignment:
         """Return, by id, the names of these pets, except pets that the snapshot lacks."""
         places = positions_of(dict.fromkeys(ids), self.pets)
         some = places[places >= 0]
-        numbers, names = (plain_values(self.pets[c].array.take(some)) for c in ("id", "name"))
+        numbers, names = (values_at(self.pets[c].array, some) for c in ("id", "name"))
         return {i: name for i, name in zip(numbers, names, strict=True) if name is not None}
 
     def _find_leftover_rows(self) -> tuple[Positions, Bits]:
@@ -963,7 +966,7 @@ class Alignment:
         if self._base is None:
             return {}
         has_ids = "id" in self._frame
-        taken = plain_values(self._frame["id"].array.take(self._at)) if has_ids else []
+        taken = values_at(self._frame["id"].array, self._at) if has_ids else []
         ids = [*(each for each in taken if each is not None), *self._claimed]
         places = positions_of(ids, self._base.rows)
         pets = pets_at(self._base.rows, places[places >= 0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -44,6 +44,7 @@ __all__ = [
     "text_column",
     "texts",
     "unique_texts",
+    "values_at",
 ]
 
 Mask = npt.NDArray[np.bool_]
@@ -81,20 +82,16 @@ def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
 
 def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
     """Return the pets in a DataFrame, one for each row. Missing columns count as empty."""
-    names = (*COLUMNS, EXTRA)
-    return _pets([frame[name].array if name in frame else None for name in names], len(frame))
+    return _pets(frame, plain_values, len(frame))
 
 
 def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -> list[Pet]:
     """Return the pets in these rows of a DataFrame. The rows are counted from 0."""
     # This is several times as fast as selecting the rows of the DataFrame.
-    positions, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
+    positions = np.asarray(places, dtype=np.intp)
     if positions.size == 0:
         return []
-    return _pets(
-        [frame[name].array.take(positions) if name in frame else None for name in names],
-        len(positions),
-    )
+    return _pets(frame, lambda column: values_at(column, positions), len(positions))
 
 
 def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
@@ -166,8 +163,15 @@ def extra_of(pet: Pet) -> dict[str, Any] | None:
     return {**(pet.extra or {}), _CATEGORY_EXTRA: dict(of_category)}
 
 
-def _pets(columns: Sequence[pd.api.extensions.ExtensionArray | None], size: int) -> list[Pet]:
-    values = [[None] * size if each is None else plain_values(each) for each in columns]
+def _pets(
+    frame: pd.DataFrame,
+    values_of: Callable[[pd.api.extensions.ExtensionArray], list[Any]],
+    size: int,
+) -> list[Pet]:
+    values = [
+        values_of(frame[name].array) if name in frame else [None] * size
+        for name in (*COLUMNS, EXTRA)
+    ]
     return [_pet(*row) for row in zip(*values, strict=True)]
 
 
@@ -269,6 +273,19 @@ def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
         None if is_missing else value
         for value, is_missing in zip(values, missing.tolist(), strict=True)
     ]
+
+
+def values_at(
+    column: pd.api.extensions.ExtensionArray,
+    places: npt.NDArray[np.intp],
+    values_of: Callable[[pd.api.extensions.ExtensionArray], list[Any]] = plain_values,
+) -> list[Any]:
+    """Return the values at these positions, as `values_of` returns those of a column."""
+    if len(column) > FEW:
+        return values_of(column.take(places))
+    # A column of lists keeps its Python lists.
+    values = values_of(column)
+    return [values[place] for place in places.tolist()]
 
 
 def is_missing(value: Any) -> bool:
