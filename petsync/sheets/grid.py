@@ -84,10 +84,15 @@ class TextBytes:
 
     @cached_property
     def _extremes(self) -> tuple[int, int]:
-        """The lowest and the highest byte that occur."""
-        if not len(self.data):
-            return 256, -1
-        return int(self.data.min()), int(self.data.max())
+        return _find_extremes(self.data)
+
+    @cached_property
+    def _first_extremes(self) -> tuple[int, int]:
+        return _find_extremes(self.first)
+
+    @cached_property
+    def _last_extremes(self) -> tuple[int, int]:
+        return _find_extremes(self.last)
 
     @property
     def is_empty(self) -> Bools:
@@ -164,14 +169,14 @@ class TextBytes:
 
     def start_with(self, marks: bytes) -> Bools:
         """Return a mask of the cells whose first byte is one of `marks`."""
-        return self._are_in_cells(self.first, marks)
+        return self._are_in_cells(self.first, self._first_extremes, marks)
 
     def end_with(self, marks: bytes) -> Bools:
         """Return a mask of the cells whose last byte is one of `marks`."""
-        return self._are_in_cells(self.last, marks)
+        return self._are_in_cells(self.last, self._last_extremes, marks)
 
-    def _are_in_cells(self, edge: Bytes, marks: bytes) -> Bools:
-        lowest, highest = (int(edge.min()), int(edge.max())) if len(edge) else (256, -1)
+    def _are_in_cells(self, edge: Bytes, extremes: tuple[int, int], marks: bytes) -> Bools:
+        lowest, highest = extremes
         marks = bytes(mark for mark in marks if lowest <= mark <= highest)
         if not marks:
             return np.zeros(len(edge), dtype=bool)
@@ -185,6 +190,11 @@ def merge_rows(*parts: Rows) -> Rows:
     if len(filled) > 1:
         return np.unique(np.concatenate(filled))
     return filled[0] if filled else _NO_ROWS
+
+
+def _find_extremes(data: Bytes) -> tuple[int, int]:
+    """Return the lowest and the highest byte that occur."""
+    return (int(data.min()), int(data.max())) if len(data) else (256, -1)
 
 
 def _are_in(data: Bytes, marks: bytes) -> Bytes:

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from petsync._display import quote
 from petsync.errors import SheetError
@@ -290,6 +291,7 @@ class Mapper:
         )
 
 
+@lru_cache(maxsize=1024)
 def fold_header(text: str) -> str:
     """Return the header without spaces, underscores and hyphens, and with its case folded."""
     return _IGNORED_CHARACTERS.sub("", text).casefold()
