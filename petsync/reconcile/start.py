@@ -790,9 +790,10 @@ def _find_manual_runs(
     past, notes = list[RecentRun](), list[Difference]()
     if context.job.mode != "two-way" or not sheet.digest:
         return past, notes
-    undoing = find_undoing_runs(store.aio.history.runs(store.url))
+    reports = [*_iter_manual_reports(context, sheet, store, own, taken_at)]
+    undoing = find_undoing_runs(store.aio.history.runs(store.url)) if reports else {}
     since = datetime.fromisoformat(taken_at)
-    for report in _iter_manual_reports(context, sheet, store, own, taken_at):
+    for report in reports:
         if bases and report.plan.base not in bases:
             continue
         later = {

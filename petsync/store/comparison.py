@@ -15,6 +15,7 @@ import pandas as pd
 
 from petsync._files import is_in_parts
 from petsync._options import iter_keywords, show_keywords
+from petsync.apply.journal import Journal
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up, short_snapshot, snapshot_of
 from petsync.errors import PlanError, SettingsError
@@ -28,6 +29,9 @@ from petsync.plan.fields import UnreadVocabulary, Vocabulary
 from petsync.plan.guard import NO_GUARD, Guard
 from petsync.plan.lineage import (
     Match,
+    RemovedPet,
+    RestoredPet,
+    ReusedId,
     RowRecord,
     find_added_twins,
     find_missing_rows,
@@ -80,7 +84,7 @@ class SheetComparer:
     history: RunHistory
     read: Callable[..., Sheet]
     snapshot: Callable[[], Awaitable[Snapshot]]
-    load_uploads: Callable[[Sheet], Uploads]
+    load_uploads: Callable[[Sheet, Journal], Uploads]
     read_parts: Callable[..., Awaitable[tuple[Snapshot, Sheet]]]
     """Reads a sheet in parts and the store, without the rows that agree with their pets."""
 
@@ -284,12 +288,9 @@ class SheetComparer:
             read = await asyncio.to_thread(self.read, sheet, known_statuses=known, rules=rules)
         if strict:
             arguments.must_have_no_findings(read)
-        # Opening the journal checks its integrity, which takes time.
-        journal = await asyncio.to_thread(lambda: self.history.journal)
-        reused_ids = await asyncio.to_thread(journal.read_reused, self.url) if read.has_ids else {}
+        journal, reused_ids, removed = await asyncio.to_thread(self._open_journal, read)
         vocabulary = _vocabulary_of(now)
         suspect_rows = find_suspects(read, reused_ids, now.rows, vocabulary)
-        removed = await asyncio.to_thread(journal.read_removed, self.url)
         if "id" in read.rows:
             suspect_rows = (
                 find_rows_of_removed_pets(read, removed, now.rows, vocabulary) | suspect_rows
@@ -310,13 +311,11 @@ class SheetComparer:
         found = {**looked_up, **await look_up(self.api, missing, on_progress=on_progress)}
         now = _with_ids(now, missing)
         base = read.base
-        # Load the uploads after the snapshot, because an upload is in the journal before the store
-        # has its photo.
-        uploads = await asyncio.to_thread(self.load_uploads, read)
         gone = [each for each, pet in found.items() if pet is None]
         is_gone = base is not None and bool((positions_of(gone, base.rows) >= 0).any())
-        undone = await asyncio.to_thread(journal.read_undone_adds, self.url) if is_gone else {}
-        restored = await asyncio.to_thread(journal.read_restored, self.url)
+        uploads, undone, restored, fixed = await asyncio.to_thread(
+            self._read_journal, read, with_undone_adds=is_gone
+        )
         now = await self._with_vocabulary(now, read, found)
         return SheetComparison(
             now,
@@ -330,7 +329,7 @@ class SheetComparer:
             self.history.find_undone_runs(restored.values(), read),
             renumbered,
             removed=removed,
-            fixed=await asyncio.to_thread(self._find_fixed_pets, read),
+            fixed=fixed,
             suspects=suspect_rows,
             is_unsure=_has_questions(vocabulary),
         )
@@ -430,7 +429,35 @@ class SheetComparer:
         is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, vocabulary)
         return replace(now, whole=await self.snapshot()) if is_incomplete else now
 
-    def _find_fixed_pets(self, sheet: Sheet) -> Mapping[int, Pet]:
+    def _open_journal(
+        self, sheet: Sheet
+    ) -> tuple[Journal, Mapping[int, ReusedId], Mapping[int, RemovedPet]]:
+        """Return the journal; the pets to which the service assigned an id that another row has, if
+        the sheet has ids; and the pets that runs removed.
+        """
+        journal = self.history.journal
+        with journal.reading() as reading:
+            reused = reading.read_reused(self.url) if sheet.has_ids else {}
+            return journal, reused, reading.read_removed(self.url)
+
+    def _read_journal(
+        self, sheet: Sheet, *, with_undone_adds: bool
+    ) -> tuple[Uploads, Mapping[int, str], Mapping[int, RestoredPet], Mapping[int, Pet]]:
+        """Return the uploads to consider, the adds that were undone, the pets that runs restored,
+        and the fixed pets.
+
+        This is read after the snapshot and the look-ups, because an upload is in the journal before
+        the store has its photo.
+        """
+        with self.history.journal.reading() as journal:
+            return (
+                self.load_uploads(sheet, journal),
+                journal.read_undone_adds(self.url) if with_undone_adds else {},
+                journal.read_restored(self.url),
+                self._find_fixed_pets(sheet, journal),
+            )
+
+    def _find_fixed_pets(self, sheet: Sheet, journal: Journal) -> Mapping[int, Pet]:
         """Return, by id, the pets that runs of workbooks of this sheet's failed rows updated, with
         the values of their rows at the failed run; nothing for a sheet with a base, which shows
         what was edited.
@@ -439,7 +466,7 @@ class SheetComparer:
             return {}
         return {
             pet_id: msgspec.structs.replace(each.row_pet or Pet(), id=pet_id)
-            for pet_id, origins in self.history.journal.read_fixed_rows(self.url).items()
+            for pet_id, origins in journal.read_fixed_rows(self.url).items()
             for each in reversed(origins)
             if each.tab == sheet.tab and is_same_file(each.source, sheet.source)
         }

@@ -296,9 +296,10 @@ class StoreImages:
             notes=tuple(found.notes),
         )
 
-    def load_uploads(self, sheet: Sheet) -> Uploads:
+    def load_uploads(self, sheet: Sheet, journal: Journal) -> Uploads:
         """Return the photos that uploads added, if the sheet has a column for photos."""
-        return self.load_earlier() if "photo_urls" in sheet.rows else Uploads()
+        has_photos = "photo_urls" in sheet.rows
+        return uploads_to(journal, self.api.session.base_url) if has_photos else Uploads()
 
     def load_earlier(self) -> Uploads:
         """Return the uploads to this store, from the journal."""

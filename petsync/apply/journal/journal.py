@@ -6,6 +6,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from copy import copy
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
 from operator import itemgetter
@@ -137,6 +138,7 @@ class Journal:
     def __init__(self, path: Path, *, exists: bool) -> None:
         self.path = path
         self._exists = exists
+        self._reading: sqlite3.Connection | None = None
 
     @classmethod
     def open(cls, state: Path, *, create: bool) -> Journal:
@@ -347,7 +349,18 @@ class Journal:
             raise build_locked_error(other)
 
     @contextmanager
+    def reading(self) -> Iterator[Journal]:
+        """Yield the journal for several reads in one thread, which take one connection."""
+        with self._connection() as connection:
+            journal = copy(self)
+            journal._reading = connection
+            yield journal
+
+    @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
+        if self._reading is not None:
+            yield self._reading
+            return
         with open_for_reading(self.path if self._exists else None) as connection:
             yield connection
 
