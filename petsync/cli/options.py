@@ -152,19 +152,21 @@ def find_job_of_file(state: Path, path: Path | str) -> str:
     """Return the job whose plan waits, or waited, in the file, or whose sheet it is; "" if there is
     none.
     """
-    from petsync.reconcile.state import History
-
     own = os.path.realpath(path)
-    for round_ in reversed(History(_find_state_of(path, state)).rounds()):
+    for round_ in _iter_rounds_of(path, state):
         if own in [os.path.realpath(each) for each in (round_.waiting, round_.source) if each]:
             return round_.job
     return ""
 
 
-def _find_state_of(path: Path | str, state: Path) -> Path:
-    """Return the state folder of the round that stored the file as a waiting plan, else `state`."""
-    folder = Path(os.path.realpath(path)).parent
-    return folder.parents[1] if folder.parts[-2:] == ("reconcile", "waiting") else state
+def _iter_rounds_of(path: Path | str, state: Path) -> Iterator[Round]:
+    """Yield the rounds, the newest first, of the state folder that has the file among its waiting
+    plans, else those of `state`.
+    """
+    from petsync.reconcile.state import History, StatePaths
+
+    paths = StatePaths.of_waiting(Path(path))
+    yield from reversed(History(state if paths is None else paths.state).rounds())
 
 
 def must_still_wait(context: Context, path: Path | str | None) -> None:
@@ -174,11 +176,9 @@ def must_still_wait(context: Context, path: Path | str | None) -> None:
     """
     if not isinstance(path, Path) or path.suffix != ".json" or path.exists():
         return
-    from petsync.reconcile.state import History
-
     own = os.path.realpath(path)
     later: list[Round] = []
-    for round_ in reversed(History(_find_state_of(path, context.settings.state)).rounds()):
+    for round_ in _iter_rounds_of(path, context.settings.state):
         if round_.waiting and os.path.realpath(round_.waiting) == own:
             raise _build_ended_error(path, round_, later[::-1])
         later.append(round_)

@@ -28,6 +28,7 @@ from petsync.errors import PetsyncError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Counts, Difference, Round, exit_code_of
 from petsync.reconcile.send import deliver_by_apprise as by_apprise
+from petsync.reconcile.state import StatePaths
 from petsync.redact import Redactor
 from petsync.report.words import count, duration, shorten
 from petsync.settings import Secret
@@ -161,7 +162,7 @@ def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
 
     Raises OSError, and filelock.Timeout if another process holds the lock.
     """
-    folder = state / "reconcile"
+    folder = StatePaths(state).folder
     check_state_folder(state)
     make_private_folder(folder)
     path = folder / "notify.json"

@@ -32,6 +32,7 @@ from petsync.errors import PetsyncError, SettingsError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round, Status
 from petsync.reconcile.context import Step, Watcher, in_terms_of_jobs
+from petsync.reconcile.state import StatePaths
 from petsync.redact import Redactor
 from petsync.report.round import format_open
 from petsync.report.text import log_text
@@ -570,7 +571,7 @@ def read_latest(state: Path) -> dict[str, LatestRound]:
 
 
 def _path(state: Path) -> Path:
-    return state / "reconcile" / "latest.json"
+    return StatePaths(state).folder / "latest.json"
 
 
 def _end(round_: Round) -> float:

@@ -119,6 +119,15 @@ class StatePaths:
     formers: Mapping[str, str] = field(default_factory=dict)
     """Former names of jobs, by current name: the files are still stored under the former ones."""
 
+    @classmethod
+    def of_waiting(cls, path: Path) -> StatePaths | None:
+        """Return the paths below the state folder that has this file among its waiting plans; None
+        if the file is in no such folder.
+        """
+        folder = Path(os.path.realpath(path)).parent
+        paths = cls(folder.parent.parent)
+        return paths if folder == paths._waiting else None
+
     def check(self) -> None:
         """Raise PetsyncError if the state folder contains a symbolic link, a pipe or a device, or
         is a link with the name `.petsync`.
@@ -192,7 +201,7 @@ class StatePaths:
     def waiting_path(self, job: str, part: str = "", *, side: str = "") -> Path:
         """Return the file of the plan that waits for approval; each `side` has its own file."""
         ending = f".{side}.json" if side else ".json"
-        return self.folder / "waiting" / f"{self._name(job, part)}{ending}"
+        return self._waiting / f"{self._name(job, part)}{ending}"
 
     def rename(self, former: str, job: str, parts: Iterable[str]) -> None:
         """Rename the files that are stored under the job's former name.
@@ -216,6 +225,10 @@ class StatePaths:
             _released_path(sheet),
         )
         return (*plans, self.versions(job, part), _previous_path(base), base)
+
+    @property
+    def _waiting(self) -> Path:
+        return self.folder / "waiting"
 
     def _name(self, job: str, part: str) -> str:
         return file_name(self.formers.get(job, job), part)
