@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from shop import MemoryTarget, lost, plan_of, sheet_saying
+from shop import MemoryTarget, lost
 from times import times
-from undoing import World, plans, renamed, stores
+from undoing import World, plan_with, plans, renamed, stores
 
 from petsync.models import Pet, Tag
+from petsync.plan.change import Update
 from petsync.plan.plan import Plan
 
 pytestmark = pytest.mark.slow
@@ -108,12 +110,27 @@ def test_a_part_of_an_undo(data: st.DataObject, pets: list[Pet]) -> None:
     assert it.pets == before
 
 
-def test_the_unknown_fields_of_a_tag_come_back() -> None:
-    """Undo restores the unknown fields of a tag that the run replaced by one with its id."""
-    pet = Pet(id=42, status="sold", tags=(Tag(1, None, extra={"color": None}),))
+_RED, _BLUE = {"color": None}, {"color": 2}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ([Tag(1, None, extra=_RED)], [Tag(None, "0"), Tag(1, "0")]),
+        ([Tag(1, None), Tag(-1, None)], [Tag(1, "0", extra=_RED)]),
+        ([Tag(None, "0", extra=_RED)], [Tag(1, "0", extra=_BLUE)]),
+        ([Tag(2, None), Tag(2, None)], [Tag(2, None), Tag(2, "0", extra=_RED)]),
+    ],
+)
+def test_the_unknown_fields_of_a_tag_come_back(old: list[Tag], new: list[Tag]) -> None:
+    """Undo restores tags that the run replaced by ones with the same id or name: with the unknown
+    fields that they had, or with none.
+    """
+    pet = Pet(id=42, status="sold", tags=tuple(old))
     it = world([pet])
-    it.apply(plan_of([pet], sheet_saying({"id": 42, "tags": [Tag(None, "0"), Tag(1, "0")]})))
-    assert it.pets[42].tags == (Tag(None, "0"), Tag(1, "0"))
+    after = msgspec.structs.replace(pet, tags=tuple(new))
+    it.apply(plan_with([Update(row=2, source="A2", fields=("tags",), before=pet, after=after)]))
+    assert it.pets == {42: after}
     it.apply(it.undo("run-1"))
     assert it.pets == {42: pet}
 

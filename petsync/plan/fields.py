@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -311,23 +312,24 @@ def update_fields(current: Pet, before: Pet, after: Pet, fields: Iterable[Column
     """
     pet = with_fields(current, after, fields)
     if pet.tags is not current.tags:
-        had = set(map(tag_key, before.tags))
         known_tags, earlier = (_find_tags(pet.tags, each.tags) for each in (current, before))
-        tags = (
-            tag
-            if known is None
-            else known
-            if tag_key(tag) in had
-            else tag
-            if tag.extra and was is not None and was.extra != tag.extra
-            else msgspec.structs.replace(tag, extra=known.extra)
-            for tag, known, was in zip(pet.tags, known_tags, earlier, strict=True)
-        )
+        tags = starmap(_update_tag, zip(pet.tags, known_tags, earlier, strict=True))
         pet = msgspec.structs.replace(pet, tags=tuple(tags))
     if pet.category is not None and current.category is not None:
         category = with_unknown_fields(pet.category, current.category)
         pet = msgspec.structs.replace(pet, category=category)
     return pet
+
+
+def _update_tag(tag: Tag, known: Tag | None, was: Tag | None) -> Tag:
+    """Return the tag that replaces `was`; `known` is the current one. None stands for no tag."""
+    if known is None:
+        return tag
+    if was is not None and tag_key(tag) == tag_key(was):
+        return known
+    if was is not None and tag.extra != was.extra:
+        return tag
+    return msgspec.structs.replace(tag, extra=known.extra)
 
 
 def with_unknown_fields(category: Category, known: Category) -> Category:
