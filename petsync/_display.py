@@ -25,6 +25,7 @@ __all__ = [
     "count",
     "explain_assignment",
     "from_file",
+    "in_terms_of_job",
     "quote",
     "type_name",
     "with_options",
@@ -71,6 +72,19 @@ def complete_commands(text: str, complete: Callable[[str], str]) -> str:
     `complete`.
     """
     return _COMMAND.sub(lambda match: f"`{complete(match[1])}`", text)
+
+
+_PLAN_AGAIN = re.compile(r"\b[Pp]lan again\b(?: from the sheet)?")
+
+
+def in_terms_of_job(text: str, job: str) -> str:
+    """Return the text with the command that runs the job, in place of the advice to plan again."""
+
+    def replacement(advice: re.Match[str]) -> str:
+        verb = "Run" if advice[0][0] == "P" else "run"
+        return f"{verb} `petsync reconcile --job {quote(job)}`"
+
+    return _PLAN_AGAIN.sub(replacement, text)
 
 
 def with_options(line: str, words: Sequence[str]) -> str:

@@ -552,10 +552,10 @@ def _http(scenario: Scenario) -> None:
 def test_options_of_sheets_are_named_as_those_of_the_configuration() -> None:
     """Headers and worksheets, whatever their names, are named by options of the configuration."""
     for header in ("nam", "Name of pet", "it's"):
-        way = in_terms_of_jobs(f"Map it {mapping_hint(header, 'name')}.")
+        way = in_terms_of_jobs(f"Map it {mapping_hint(header, 'name')}.", "shop")
         assert way == "Map it ([columns] in petsync.toml)."
     for tab in ("Pets", "My pets"):
-        way = in_terms_of_jobs(f"Read it: --sheet {quote(tab)}, in Python tab={tab!r}.")
+        way = in_terms_of_jobs(f"Read it: --sheet {quote(tab)}, in Python tab={tab!r}.", "shop")
         assert way == f"Read it: tab = {tab!r} in the job."
 
 

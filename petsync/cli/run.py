@@ -42,6 +42,7 @@ from petsync.cli.options import (
     find_job_of_file,
     find_job_of_run,
     find_round_of,
+    find_rounds,
     find_url_of,
     is_saved_plan,
     keyword_options,
@@ -66,7 +67,7 @@ from petsync.errors import GuardError, InterruptedRunError, PetsyncError
 from petsync.plan.guard import UndoKeywords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from petsync.models import Pet
     from petsync.plan.plan import Inbound, Plan
@@ -140,6 +141,8 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     code = 3 if obstacles else 0
     left_out = inbound.counts.total - current.counts.total
     _show_written(context, written, left_out, backup, code)
+    if obstacles or left_out:
+        _suggest_round(context, [note.problem for note in inbound.notes[:1]])
     return code
 
 
@@ -426,7 +429,8 @@ def _suggest_after_run(
     context: Context, report: Report, sheet: Sheet | None, *, has_failed: bool
 ) -> None:
     """Suggest finishing the run if something is left, or writing its files if that `has_failed`;
-    else undoing it, and listing the mistakes in rows that were not sent.
+    else undoing it, and listing the mistakes in rows that were not sent or, after a waiting plan
+    with conflicts, running its job.
     """
     counts = report.counts
     is_left = bool(report.stopped or counts["failed"] or counts["unknown"])
@@ -441,6 +445,22 @@ def _suggest_after_run(
     if sheet is not None and report.plan.blocked:
         path = _shorten_path(Path(sheet.source))
         context.suggest("check", path, repeat=READING, url=False)
+    elif counts["conflict"]:
+        _suggest_round(context, report.plan.raw_notes)
+
+
+def _suggest_round(context: Context, notes: Sequence[str]) -> None:
+    """Suggest running the job of a waiting plan with these notes; nothing for another plan."""
+    from petsync.plan.change import job_of
+    from petsync.report.round import complete
+
+    job = job_of(notes)
+    if job and not context.as_json:
+        rounds = find_rounds(context.settings.state)
+        command = f"`petsync reconcile --job {quote(job)}`"
+        if (last := next((each for each in reversed(rounds) if each.job == job), None)) is not None:
+            command = complete(last, command)
+        context.say(f"Next: {command.strip('`')}", "bold", fold=False)
 
 
 def _suggest_after_failed_write(

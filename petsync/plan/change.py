@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from bisect import bisect_right
 from collections import Counter
@@ -40,6 +41,7 @@ __all__ = [
     "Tally",
     "Update",
     "describe_limits",
+    "job_of",
     "release_of",
     "released_note",
 ]
@@ -329,6 +331,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 # The limits that a waiting plan of a job exceeded, and that are raised when a user applies it.
 
 
+_RELEASED = re.compile(r"Job (.+?) did not apply this plan without approval: ", re.DOTALL)
 _END = "Applying the plan approves it: its limits are raised as far as it needs."
 
 
@@ -340,6 +343,12 @@ def describe_limits(refusals: Iterable[Refusal]) -> str:
 def released_note(job: str, limits: str) -> str:
     """Return the note in a job's plan on the limits that it exceeded."""
     return f"Job {job} did not apply this plan without approval: {limits}. {_END}"
+
+
+def job_of(notes: Sequence[str]) -> str:
+    """Return the job of the first of these notes if it is a `released_note`, else ""."""
+    found = _RELEASED.match(release_of(notes))
+    return found[1] if found else ""
 
 
 def release_of(notes: Sequence[str]) -> str:

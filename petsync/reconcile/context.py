@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from petsync._display import in_terms_of_job
 from petsync._terms import replace_terms
 from petsync.config.model import Configuration, Job
 from petsync.errors import (
@@ -191,9 +192,11 @@ _JOURNAL = "the journal "
 _FAULT = "This is probably a bug in petsync. Please report it; the log has the traceback."
 
 
-def in_terms_of_jobs(text: str) -> str:
-    """Return the text with the configuration's options instead of those of commands and Python."""
-    return replace_terms(text, _KEYS)
+def in_terms_of_jobs(text: str, job: str) -> str:
+    """Return the text with the configuration's options instead of those of commands and Python, and
+    with the command that runs the job instead of the advice to plan again.
+    """
+    return in_terms_of_job(replace_terms(text, _KEYS), job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,8 +341,8 @@ class RoundContext:
         self.opens = tuple(
             msgspec.structs.replace(
                 each,
-                problem=complete(self.round, in_terms_of_jobs(each.problem)),
-                hint=complete(self.round, in_terms_of_jobs(each.hint)),
+                problem=self._complete(each.problem),
+                hint=self._complete(each.hint),
             )
             for each in opens
         )
@@ -355,11 +358,11 @@ class RoundContext:
             self._say(self._end(kinds))
 
     def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
-        problem, hint = (
-            self.owner.scrub(complete(self.round, in_terms_of_jobs(each)))
-            for each in (problem, hint)
-        )
+        problem, hint = (self.owner.scrub(self._complete(each)) for each in (problem, hint))
         self.note(status=status, exit_code=CODES[status], problem=problem, hint=hint)
+
+    def _complete(self, text: str) -> str:
+        return complete(self.round, in_terms_of_jobs(text, self.job.name))
 
     def _end(self, kinds: Mapping[str, int]) -> Status:
         for kind, status in _ENDS:

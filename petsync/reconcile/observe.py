@@ -197,7 +197,7 @@ class LogWatcher(logging.Filter):
             yield
         except BaseException as error:
             text = error.text if isinstance(error, PetsyncError) else str(error)
-            why = in_terms_of_jobs(f"{type(error).__name__}: {text}")
+            why = in_terms_of_jobs(f"{type(error).__name__}: {text}", round_.job)
             self._after(name, began, f"failed: {why}", logging.WARNING)
             raise
         else:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
 
+import msgspec
 from rich.cells import cell_len, chop_cells, split_graphemes
 
-from petsync._display import count
+from petsync._display import count, in_terms_of_job
 from petsync.models import Pet
-from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, release_of
+from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, job_of, release_of
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.options import SEND_SHEET
 from petsync.plan.plan import Plan, Summary, iter_stale_rows
@@ -436,9 +437,12 @@ _UNDO_KEPT_MEANING = (
 )
 
 
-def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> CauseText:
+def describe_cause(
+    outcome: Outcome, cause: Cause, run_id: str, undoes: str = "", job: str = ""
+) -> CauseText:
     """Return the texts for results with this outcome and cause in a run's report. If `run_id` is
-    "", there is no advice. `undoes` is the run that was undone, if the report is about an undo.
+    "", there is no advice. `undoes` is the run that was undone, if the report is about an undo, and
+    `job` the job whose waiting plan was applied.
     """
     words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
     meaning = (
@@ -451,6 +455,8 @@ def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = ""
         meaning, cure = _UNDO_KEPT_MEANING, f"Do what each row says; {_UNDO_AGAIN}"
     elif undoes and (cause in _SHEET_CAUSES or (not cause and outcome in _PLAN_OUTCOMES)):
         cure = _UNDO_AGAIN
+    if job:
+        cure = in_terms_of_job(cure, job)
     cure = cure.replace("RUN", make_visible(run_id)).replace("UNDONE", make_visible(undoes))
     return CauseText(words.title, meaning.strip(), cure if run_id else "")
 
@@ -566,19 +572,23 @@ def results_by_cause(
     there is no advice.
     """
     run_id = "" if is_over else report.run_id
-    undoes = report.plan.undoes
-    groups = _group_by(
-        report.iter_worst(), lambda result: (result.outcome, result.cause), limit, {}
-    )
+    undoes, job = report.plan.undoes, job_of(report.plan.raw_notes)
+    results = report.iter_worst()
+    if job:
+        results = (with_terms(each, job) for each in results)
+    groups = _group_by(results, lambda result: (result.outcome, result.cause), limit, {})
     ordered = sorted(
         groups, key=lambda key: (RANK.index(key[0]), key[1] in SHOWN_CAUSES, -groups[key].total)
     )
+    texts = {key: describe_cause(*key, run_id, undoes, job) for key in ordered}
     return [
-        ResultGroup(
-            *key, describe_cause(*key, run_id, undoes), _limit_brief(groups[key], key[1], limit)
-        )
-        for key in ordered
+        ResultGroup(*key, texts[key], _limit_brief(groups[key], key[1], limit)) for key in ordered
     ]
+
+
+def with_terms(result: Result, job: str) -> Result:
+    """Return the result of a waiting plan of the job, with a message in the terms of the job."""
+    return msgspec.structs.replace(result, message=in_terms_of_job(result.message, job))
 
 
 def _limit_brief(listing: Listing[Result], cause: Cause, limit: int | None) -> Listing[Result]:

@@ -20,7 +20,7 @@ from rich.cells import cell_len
 
 from petsync._files import write_atomically
 from petsync.errors import SheetError
-from petsync.plan.change import Change, Clash, Conflict, Delete
+from petsync.plan.change import Change, Clash, Conflict, Delete, job_of
 from petsync.plan.differences import Differences
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Report, Result
@@ -482,8 +482,10 @@ def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
 
 def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
     names = words.result_names(report.plan)
-    describe = cache(partial(describe_cause, run_id=report.run_id, undoes=report.plan.undoes))
-    for result in sorted(report.results, key=_rank):
+    undoes, job = report.plan.undoes, job_of(report.plan.raw_notes)
+    describe = cache(partial(describe_cause, run_id=report.run_id, undoes=undoes, job=job))
+    for each in sorted(report.results, key=_rank):
+        result = words.with_terms(each, job) if job else each
         cure = describe(result.outcome, result.cause).cure
         yield (
             result.outcome,

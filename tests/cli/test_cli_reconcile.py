@@ -95,6 +95,15 @@ def test_commands_of_a_round_work_in_any_folder(
     hint, ((apply, *words),) = commands_after("catalogue")
     assert apply == "apply"
     assert shlex.join([apply, *words]) in hint
+    box.put(ps.Pet(id=1, name="Rex", status="sold"))
+    released = shell("apply", *words, "--yes")
+    assert released.code == 5
+    named = " ".join(released.out.split())
+    assert "Run `petsync reconcile --job catalogue`: the new plan shows both values." in named
+    assert "lan again" not in named
+    (again,) = re.findall("^Next: petsync (.*)$", released.err, re.MULTILINE)
+    assert shlex.split(again)[1:] == [str(jobs), "--job", "catalogue", *map(str, given[2:])]
+    assert shell(*shlex.split(again)).code == 4
     assert shell("apply", *words, "--yes").code == 0
     assert box.pets()[0].name == "Rexi"
     hint, ((again, *words),) = commands_after("lost")

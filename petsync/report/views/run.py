@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import msgspec
 
-from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Update
+from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Update, job_of
 from petsync.plan.fields import find_filled_columns
 from petsync.plan.report import (
     OUTCOMES,
@@ -190,6 +190,8 @@ def outcome_record(
     if planned is not None:
         record = record_of_change(planned, clashes.get(planned.row))
         record = msgspec.structs.replace(record, kind=kind, pet_id=shown_id or record.pet_id)
+    if job := job_of(report.plan.raw_notes):
+        result = words.with_terms(result, job)
     cause = words.describe_cause(
         result.outcome, result.cause, report.run_id, report.plan.undoes
     ).title
