@@ -471,28 +471,34 @@ class PetName(click.ParamType[int | str]):
 
 def find_pet_ids(
     option: str,
-    given: Iterable[int | str],
-    known: Iterable[tuple[int, str]],
+    given: Collection[int | str],
+    known: Iterable[tuple[int | None, str]],
     no_pet: str = "no pet",
+    others: Iterable[tuple[int | None, str]] = (),
 ) -> tuple[int, ...]:
     """Return the ids of the pets that are given by id or by name; `known` has the ids and names of
-    pets, a pet with several names more than once. `no_pet` is the subject of an error about an
-    unknown name, such as "no pet".
+    pets, a pet with several names more than once, with None for the id of a row without one. A pet
+    in `others` is meant only if no pet in `known` has the name. `no_pet` is the subject of an
+    error about an unknown name, such as "no pet".
 
-    Raises UsageError for a name that no pet or several pets have.
+    Raises UsageError for a name that no pet or several pets have, or only rows without an id.
     """
-    ids_by_name: dict[str, set[int]] = {}
-    spellings: dict[str, str] = {}
-    for pet_id, name in known:
-        folded = _fold_name(name)
-        ids_by_name.setdefault(folded, set()).add(pet_id)
-        spellings.setdefault(folded, name)
+    wanted = {_fold_name(each) for each in given if isinstance(each, str)}
+    ids_by_name, spellings = _index_names(known if wanted else ())
+    if wanted.difference(ids_by_name):
+        other_ids, other_spellings = _index_names(others)
+        ids_by_name, spellings = {**other_ids, **ids_by_name}, {**other_spellings, **spellings}
     found: dict[int, None] = {}
     for each in given:
         if isinstance(each, int):
             found[each] = None
             continue
-        ids = sorted(ids_by_name.get(_fold_name(each), ()))
+        named = ids_by_name.get(_fold_name(each), set())
+        ids = sorted(pet_id for pet_id in named if pet_id is not None)
+        if named and not ids:
+            raise click.UsageError(
+                f"{option}: {each!r} is the name of a row without an id: {option} needs an id."
+            )
         if len(ids) > 1:
             shown = ", ".join(map(str, ids[:_MAX_LISTED]))
             more = ", …" if len(ids) > _MAX_LISTED else ""
@@ -509,6 +515,20 @@ def find_pet_ids(
             )
         found[ids[0]] = None
     return tuple(found)
+
+
+def _index_names(
+    pets: Iterable[tuple[int | None, str]],
+) -> tuple[dict[str, set[int | None]], dict[str, str]]:
+    """Return the ids of the pets by folded name, and the spelling of each folded name."""
+    ids_by_name: dict[str, set[int | None]] = {}
+    spellings: dict[str, str] = {}
+    for pet_id, name in pets:
+        if not (folded := _fold_name(name)):
+            continue
+        ids_by_name.setdefault(folded, set()).add(pet_id)
+        spellings.setdefault(folded, name)
+    return ids_by_name, spellings
 
 
 def _fold_name(name: str) -> str:
@@ -659,16 +679,17 @@ class Selection:
     def __bool__(self) -> bool:
         return bool(self.pets or self.columns)
 
-    def of(self, plan: Plan) -> tuple[Plan, tuple[int, ...] | None]:
+    def of(self, plan: Plan, sheet: Sheet | None) -> tuple[Plan, tuple[int, ...] | None]:
         """Return the selected part of the plan, and the ids of the selected pets, None for all
-        pets. Raises UsageError for a name that no pet or several pets of the plan have.
+        pets. A name is that of a pet that the plan changes, else that of a pet in conflict, blocked
+        or unchanged. Raises UsageError for a name that no pet or several pets have.
         """
         if not self:
             return plan, None
-        ids = self._find_ids(plan)
+        ids = self._find_ids(plan, sheet)
         return plan.select(ids=ids, fields=self.columns or None), ids
 
-    def _find_ids(self, plan: Plan) -> tuple[int, ...] | None:
+    def _find_ids(self, plan: Plan, sheet: Sheet | None) -> tuple[int, ...] | None:
         if not self.pets:
             return None
         known = (
@@ -677,7 +698,14 @@ class Selection:
             for pet in (change.before, change.after)
             if change.pet_id is not None and pet is not None and pet.name
         )
-        return find_pet_ids("--only", self.pets, known, "no pet that the plan changes")
+        others = (
+            *((add.pet_id, add.after.name or "") for add in plan.adds),
+            *((conflict.pet_id, conflict.name) for conflict in plan.conflicts),
+            *((row.pet_id, row.name) for row in plan.blocked),
+        )
+        in_sheet = () if sheet is None else _names_in(sheet)
+        no_pet = "no pet in the plan" if sheet is None else "no pet in the plan or the sheet"
+        return find_pet_ids("--only", self.pets, known, no_pet, chain(others, in_sheet))
 
 
 def select_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -805,12 +833,16 @@ def explain_sheet(
     )
 
 
-def _names_in(pets: Snapshot | Sheet) -> Iterator[tuple[int, str]]:
-    """Yield the id and the name of each pet that has both."""
+def _names_in(pets: Snapshot | Sheet) -> Iterator[tuple[int | None, str]]:
+    """Yield the id and the name of each pet that has a name; None for a row without an id."""
     frame = pets.rows
     if {"id", "name"} <= set(frame.columns):
-        named = frame.loc[frame["id"].notna() & frame["name"].notna(), ["id", "name"]]
-        yield from zip(map(int, named["id"]), map(str, named["name"]), strict=True)
+        named = frame.loc[frame["name"].notna(), ["id", "name"]]
+        ids = (
+            int(each) if has else None
+            for each, has in zip(named["id"], named["id"].notna(), strict=True)
+        )
+        yield from zip(ids, map(str, named["name"]), strict=True)
 
 
 def read_inputs(

@@ -476,7 +476,7 @@ def plan_command(
     connected = context.connect(find_url, find_job=find_job)
     with connected as store, progress.show_lookups(context.err, text) as step:
         plan, read = plan_from_sheet(store, sheet, compare_options, step)
-        plan, only = selection.of(plan)
+        plan, only = selection.of(plan, read)
     warn_of_coverage(context, plan.coverage)
     if plan.changes:
         _warn_of_missing_write(context, store)

@@ -331,7 +331,8 @@ def apply_command(
                     if plan_path
                     else plan_from_sheet(store, source, compare_options, step)
                 )
-            (plan, only), sheet = selection.of(read[0]), read[1]
+            plan, only = selection.of(*read)
+            sheet = read[1]
             _check_fit(plan, sheet, results, page)
             if plan.changes:
                 store.api.aio.session.require_write()

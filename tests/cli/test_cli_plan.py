@@ -404,6 +404,10 @@ def test_other_rows_of_a_part_are_counted(shell: Shell, box: Sandbox) -> None:
     output = " ".join(done.out.split())
     assert "'foo': petsync knows no such status" in output
     assert "Not selected: 1 conflict, 2 rows need fixing." in output
+    (blocked,) = [pet.name for pet in box.pets() if pet.id == 2]
+    done = shell("plan", sheet, *to(box), "--only", str(blocked))
+    assert "line 3, column 3, pet 2" in done.out
+    assert "'foo': petsync knows no such status" in " ".join(done.out.split())
     run = shell("apply", _sheet("id,name\n1,Ma\n2,Mi\n3,Zo\n"), *to(box), "--yes", "--json")
     box.put(Pet(id=2, name="Theirs", status="available"))
     for options in ((), ("--yes",)):
@@ -413,13 +417,21 @@ def test_other_rows_of_a_part_are_counted(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_part_that_does_not_exist(shell: Shell, box: Sandbox) -> None:
-    """A name that no changed pet has, a column that does not exist, and --why are errors; an id
-    without a change gets a note, and nothing is sent.
+    """A name that no pet or only a row without an id has, a column that does not exist, and --why
+    are errors; a pet without a change gets a note, and nothing is sent.
     """
     sheet = _sheet(TWO)
     done = shell("plan", sheet, *to(box), "--only", "Mox")
     assert done.code == 64
-    assert "no pet that the plan changes has this name. Is it" in done.err.replace("\n", " ")
+    assert "no pet in the plan or the sheet has this name. Is it" in done.err.replace("\n", " ")
+    done = shell("plan", sheet, *to(box), "--only", "New")
+    assert (done.code, "is the name of a row without an id" in done.err) == (64, True)
+    pet = box.pets()[0]
+    unchanged = _sheet(f"id,name,status\n{pet.id},{pet.name},{pet.status}\n")
+    for name in (str(pet.name), str(pet.id)):
+        done = shell("plan", unchanged, *to(box), "--only", name)
+        assert "Selected ids without a change in the plan: 1." in " ".join(done.out.split())
+    sheet = _sheet(TWO)
     assert shell("apply", sheet, *to(box), "--only-field", "colour", "--yes").code == 64
     done = shell("plan", sheet, *to(box), "--why", "1", "--only", "1")
     assert (done.code, "leave --only out" in done.err) == (64, True)
