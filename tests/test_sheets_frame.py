@@ -261,8 +261,8 @@ def test_a_frame_that_is_no_catalogue_is_refused() -> None:
     """A frame with no known column, or with two columns with the same name, is refused."""
     with pytest.raises(SheetError, match="no column"):
         sheet_from_frame(pd.DataFrame({"a": [1]}))
-    with pytest.raises(SheetError, match="two columns"):
-        sheet_from_frame(pd.DataFrame([[1, 2]], columns=["id", "id"]))
+    with pytest.raises(SheetError, match="two columns with the same name: 'name'"):
+        sheet_from_frame(pd.DataFrame([[1, "a", "b"]], columns=["id", "name", "name"]))
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT], ids=repr)

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import tempfile
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -493,9 +494,10 @@ class _ParquetFiles(SheetFiles):
     def open(cls, source: str, files: Sequence[Path], options: ReadOptions, run: Run) -> SheetFiles:
         headers = _join_schemas(files, [*run(_read_schema, files)])
         names = [field.name for field in headers]
-        if len({*names, *_ADDED}) < len(names) + len(_ADDED):
+        if repeated := [name for name, uses in Counter((*names, *_ADDED)).items() if uses > 1]:
             raise SheetError(
-                f"{source} has two columns with the same name, or one named {', '.join(_ADDED)}",
+                f"{source} has two columns with the same name, or one with a name that petsync "
+                f"uses: {', '.join(map(repr, repeated))}",
                 hint="Rename the column.",
             )
         columns = {column: names[at] for column, at in _match(source, names, options).items()}

@@ -1098,7 +1098,8 @@ def _check_structure(sheet: Sheet, now: pd.DataFrame, before: pd.DataFrame) -> N
     """Raise SheetError if a changed frame has rows or columns that the sheet lacks."""
     if not now.columns.is_unique:
         raise SheetError(
-            f"{sheet.source}: sheet.frame has two columns with the same name",
+            f"{sheet.source}: sheet.frame has two columns with the same name: "
+            f"{_quote_repeated(map(str, now.columns))}",
             hint="Rename one of them.",
         )
     if now.index.name != before.index.name or not now.index.is_unique:
@@ -1218,7 +1219,8 @@ def grid_from_frame(
         raise mapper.unusable_error([header, *texts])
     if len(set(header)) < len(header):
         raise SheetError(
-            f"{_with_article(mapper.source)} has two columns with the same name",
+            f"{_with_article(mapper.source)} has two columns with the same name: "
+            f"{_quote_repeated(header)}",
             hint="Rename one of them.",
         )
     _check_columns(mapper, header)
@@ -1433,6 +1435,10 @@ def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
             f"recognise {_quote_names(other_columns)}",
             hint=f"{''.join(suggestions)}Rename them, map them, or drop them.",
         )
+
+
+def _quote_repeated(names: Iterable[str]) -> str:
+    return _quote_names(name for name, uses in Counter(names).items() if uses > 1)
 
 
 def _quote_names(names: Iterable[str]) -> str:
