@@ -305,7 +305,7 @@ WRITE = "write:pets"
 Kind = Literal["none", "token", "client credentials", "code", "implicit", "api key"]
 """The kind of a sign-in."""
 
-Kept = Literal["none", "memory", "keyring", "environment", "file", "argument"]
+Kept = Literal["none", "memory", "keyring", "environment", "job", "file", "argument"]
 """Where the sign-in is stored or comes from; "none" without a sign-in."""
 
 NOBODY = "there was no sign-in"

@@ -247,7 +247,7 @@ class SignInService:
             return Account(url=self._session.base_url, problem=NOBODY)
         self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
         problems = [await self._revoke(current)]
-        if current.grant.kept in ("keyring", "environment"):
+        if current.grant.kept in ("keyring", "environment", "job"):
             problems.append(await self._forget(current))
         return Account(url=self._session.base_url, problem="; ".join(filter(None, problems)))
 
@@ -266,7 +266,7 @@ class SignInService:
 
     async def _forget(self, current: Credentials) -> str:
         """Delete the stored sign-in, and return a notice for the user or "". If the current
-        credentials come from the environment, the stored sign-in is also revoked.
+        credentials come from variables, the stored sign-in is also revoked.
         """
         if current.grant.kept == "keyring":
             await self._store.forget(current)

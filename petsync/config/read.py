@@ -199,6 +199,11 @@ class Reader:
 
     # Mistakes.
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """The hints that were given for variables."""
+        return tuple(filter(None, (self._unset_hint, self._unlisted_hint)))
+
     def _tell(self, path: KeyPath, message: str, suggestion: str) -> None:
         mistake = ConfigMistake(path, message, suggestion)
         self.found += [mistake] if mistake not in self.found else []
@@ -530,12 +535,21 @@ def refuse(document: ConfigDocument, reader: Reader, mistakes: Iterable[ConfigMi
         )
         for path, message, suggestion in wrong
     ]
-    raise _error(document.named, sorted(problems, key=lambda problem: problem.line))
+    problems.sort(key=lambda problem: problem.line)
+    raise _error(document.named, problems, reader.hints)
 
 
-def _error(file: Path, problems: list[Problem]) -> ConfigurationError:
+def _error(file: Path, problems: list[Problem], hints: Iterable[str] = ()) -> ConfigurationError:
+    """Return the error for these mistakes. Each of the `hints` with which several suggestions end
+    is once at the end.
+    """
     lines: list[str] = []
+    ends = [hint for hint in hints if sum(each.suggestion.endswith(hint) for each in problems) > 1]
     for each in problems:
-        lines += [str(each), *([f"  {each.suggestion}"] if each.suggestion else [])]
+        suggestion = each.suggestion
+        for end in ends:
+            suggestion = suggestion.removesuffix(end).rstrip()
+        lines += [str(each), *([f"  {suggestion}"] if suggestion else [])]
+    lines += ends
     count = "one mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
     return ConfigurationError(f"{file} has {count}", problems, hint="\n".join(lines))

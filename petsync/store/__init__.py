@@ -317,7 +317,7 @@ def _credentials_of_job(settings: Settings) -> Credentials:
     one = own[0]
     values = {**dict.fromkeys(SIGN_IN_KEYS), "client_id": "", **one.values}
     found = credentials_from_environment(replace(settings, **values))
-    return replace(found, grant=found.grant.keep("environment"), hint=one.hint)
+    return replace(found, grant=found.grant.keep("job"), hint=one.hint)
 
 
 def credentials_from_environment(settings: Settings) -> Credentials:

@@ -249,6 +249,9 @@ def test_commands_use_the_sign_in_of_a_job(
         assert shell("trust", "--yes").code == 0
         done = shell(*words)
         assert (done.code, "the sign-in of a job" in done.err) == (0, words == ("whoami",))
+        if words == ("whoami",):
+            assert "in the variables of a job in petsync.toml" in " ".join(done.out.split())
+            assert "PETSYNC_" not in done.out
         assert "There is no sign-in" in shell("logout").out
         shell("export", "other.csv", "--url", stranger.url)
         assert not any("authorization" in each.casefold() for each in stranger.seen)

@@ -24,6 +24,7 @@ _STORAGE_WORDS: Mapping[Kept, str] = {
     "memory": "in memory, until petsync ends",
     "keyring": "in the system's keyring",
     "environment": "in the environment (PETSYNC_…)",
+    "job": "in the variables of a job in petsync.toml",
     "file": "in a file that another program renews",
     "argument": "in the script, or where the script reads it from",
 }
