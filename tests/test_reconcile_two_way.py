@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from unittest.mock import Mock
 
 import pytest
-from scenarios import DOGS, PETS, Scenario, changed, kinds
+from msgspec.structs import replace
+from scenarios import DOGS, PETS, CsvScenario, Scenario, changed, kinds
 
 import petsync as ps
 from petsync import sheets
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import NEW_ID
 from petsync.reconcile.state import BaseFile
+from petsync.report.html import document_html
+from petsync.report.json import round_json
+from petsync.report.views.round import rounds_page_view
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -30,6 +39,18 @@ def scenario(_open_box: Sandbox, tmp_path: Path) -> Scenario:
     _open_box.set_faults(None)
     _open_box.reset(PETS)
     scenario = Scenario(_open_box, tmp_path, {"mode": "two-way"})
+    scenario.write()
+    assert scenario.run().round.status == "in-sync"
+    return scenario
+
+
+@pytest.fixture
+def cells(_open_box: Sandbox, tmp_path: Path) -> CsvScenario:
+    """Return a store and a CSV file that agree after one round, without limits of changes."""
+    _open_box.set_faults(None)
+    _open_box.reset(PETS)
+    guard = Guard(max_delete=Limit(1.0), max_update=Limit(1.0))
+    scenario = CsvScenario(_open_box, tmp_path, {"mode": "two-way", "guard": guard})
     scenario.write()
     assert scenario.run().round.status == "in-sync"
     return scenario
@@ -277,3 +298,201 @@ def test_a_number_of_an_unknown_category_stays_in_conflict(scenario: Scenario) -
         assert category is not None
         assert category.id == 77
         scenario.box.put(changed(PETS, 2, name=name)[1])
+
+
+# The preview: a dry run lists every cell that the next round writes.
+
+
+_TAGS = {"calm": 1, "shy": 2, "new": None}
+_CATEGORIES = {"Dogs": 1, "Cats": 2, "Birds": None}
+
+
+def _edit_store(random: Random, box: Sandbox) -> None:
+    for pet in box.pets():
+        if random.random() < 0.06 and pet.id is not None:
+            box.remove(pet.id)
+        elif random.random() < 0.4:
+            name = random.choice(sorted(_TAGS))
+            tags = {tag.name: tag for tag in (*pet.tags, ps.Tag(_TAGS[name], name))}
+            category = random.choice([None, DOGS, ps.Category(2, "Cats"), ps.Category(3, "Fish")])
+            url = f"https://shop.example/s{random.randint(1, 3)}.jpg"
+            edits = (
+                {"name": f"Store {random.randint(1, 9)}"},
+                {"status": random.choice(["available", "pending", "sold"])},
+                {"category": category},
+                {"tags": tuple(tags.values())},
+                {"photo_urls": (*pet.photo_urls, url)},
+            )
+            for edit in random.sample(edits, 2):
+                pet = replace(pet, **edit)
+            box.put(pet)
+    box.put(ps.Pet(id=random.randint(50, 60), name="Store new", status="sold"))
+
+
+def _edit_sheet(random: Random, scenario: CsvScenario) -> None:
+    header, *rows = scenario.rows()
+
+    def edit(cells: dict[str, str]) -> None:
+        tag, name = random.choice(sorted(_TAGS)), random.choice(sorted(_CATEGORIES))
+        url = f"https://shop.example/t{random.randint(1, 3)}.jpg"
+        number = random.choice(["", cells["category_id"], str(_CATEGORIES[name] or "")])
+        edits = (
+            {"name": f"Sheet {random.randint(1, 9)}"},
+            {"status": random.choice(["available", "pending", "sold"])},
+            {"category": name, "category_id": number},
+            {"tags": "; ".join(filter(None, (cells["tags"], tag)))},
+            {"photo_urls": " | ".join(filter(None, (cells["photo_urls"], url)))},
+            {"action": random.choice(["", "update", "delete", "ignore"])},
+        )
+        for change in random.sample(edits, 2):
+            cells.update(change)
+
+    table = [dict(zip(header, row, strict=True)) for row in rows if random.random() > 0.05]
+    for cells in table:
+        if random.random() < 0.4:
+            edit(cells)
+    for number in range(random.randint(0, 3)):
+        cells = dict.fromkeys(header, "")
+        edit(cells)
+        action = random.choice(["", "add", "add-another"])
+        own_id = random.choice(["", "", str(80 + number)])
+        cells |= {"id": own_id, "name": f"New {number}", "status": "sold", "action": action}
+        table.append(cells)
+    scenario.save([header, *([cells[name] for name in header] for cells in table)])
+
+
+def _apply_preview(rows: list[list[str]], dry: RoundReport, real: RoundReport) -> list[list[str]]:
+    """Return the rows with the cells that the dry run lists, and the ids that the store gave."""
+    header, lines = rows[0], dict(enumerate(rows, 1))
+    results = () if real.report is None else real.report.results
+    ids = {each.row: str(each.assigned_id) for each in results if each.assigned_id is not None}
+    added = []
+    for change in dry.sheet:
+        texts = {name: new.replace("\n", " | ") for name, (_, new) in change.values.items()}
+        if change.kind == "add":
+            texts = {**dict.fromkeys(header, ""), **texts, "id": str(change.pet_id)}
+            added.append([texts[name] for name in header])
+        elif change.kind == "delete":
+            del lines[change.row or 0]
+        else:
+            texts = {n: ids[change.row] if text == NEW_ID else text for n, text in texts.items()}
+            old = dict(zip(header, lines[change.row or 0], strict=True))
+            lines[change.row or 0] = [{**old, **texts}[name] for name in header]
+    return [*lines.values(), *added]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_round_writes_exactly_the_cells_of_its_dry_run(cells: CsvScenario, seed: int) -> None:
+    """After edits on both sides, a dry run changes nothing, and the round after it writes the cells
+    that the dry run lists, with the ids that the store gave, and no others.
+    """
+    random = Random(seed)
+    options = {
+        "delete_missing": random.random() < 0.5,
+        "on_conflict": random.choice(["ask", "store", "sheet"]),
+        "owners": random.choice([{}, {}, {"status": "store"}, {"tags": "never"}]),
+    }
+    for _ in range(2):
+        _edit_store(random, cells.box)
+        _edit_sheet(random, cells)
+        rows, pets, files = cells.rows(), cells.box.pets(), cells.state_files()
+        sheet, requests = cells.sheet.read_bytes(), cells.box.requests
+        dry = cells.run(dry_run=True, **options)
+        assert (cells.sheet.read_bytes(), cells.box.pets(), cells.state_files()) == (
+            sheet,
+            pets,
+            files,
+        )
+        assert set(cells.box.requests - requests) <= {"findPetsByStatus", "getPetById"}
+        real = cells.run(**options)
+        assert _apply_preview(rows, dry, real) == cells.rows()
+        assert dry.round.to_sheet == real.round.to_sheet
+
+
+def test_a_dry_run_marks_the_cells_that_follow_its_requests(cells: CsvScenario) -> None:
+    """The ids of new pets, the number of a category that the sheet names, and tags that both sides
+    extended are listed as text, on the page and in the JSON, marked as following the requests.
+    """
+    cells.box.put(changed(PETS, 1, tags=(ps.Tag(1, "calm"), ps.Tag(2, "old")))[0])
+    cells.box.put(changed(PETS, 3, name="Tom", category=ps.Category(2, "Cats"))[2])
+    cells.type(1, tags="calm; shy")
+    cells.type(2, category="Cats")
+    new = [{"name": "Neu", "action": "add"}, {"name": "Two", "category": "Birds"}]
+    header, *rows = cells.rows()
+    rows += [[{"status": "sold", **pet}.get(name, "") for name in header] for pet in new]
+    cells.save([header, *rows])
+    dry = cells.run(dry_run=True)
+    after = [(each.row, each.pet_id, {**each.values}) for each in dry.sheet if each.after_requests]
+    assert after == [
+        (2, 1, {"tags": ("calm; shy", "calm; old; shy")}),
+        (3, 2, {"category_id": ("1", "2")}),
+        (14, None, {"id": ("", "the new id"), "action": ("add", "merge")}),
+        (15, None, {"id": ("", "the new id")}),
+    ]
+    (planned,) = (each for each in dry.sheet if not each.after_requests)
+    assert (planned.pet_id, {*planned.values}) == (3, {"name", "category", "category_id"})
+    problems = {each.address: each.problem for each in dry.open if each.kind == "drift"}
+    number = "category_id: '1' -> '2' (as in the store after the requests)"
+    assert problems["line 3, column 5"] == number
+    for line in (14, 15):
+        assert problems[f"line {line}, column 1"].endswith("and its row gets the new id")
+    merge = "its action `add` is to become `merge` after the requests"
+    assert problems["line 14, column 8"] == merge
+    tags = "tags: 'calm; shy' -> 'calm; old; shy' (as in the store after the requests)"
+    assert tags in " ".join(repr(dry).split())
+    page = document_html(rounds_page_view([dry]))
+    assert page.count("After the requests to the store.") == 4
+    assert "The row gets the new id. The action becomes merge." in page
+    assert "Cats (2)" in page
+    marks = [each["after_requests"] for each in json.loads(round_json(dry))["sheet"]]
+    assert marks.count(True) == 4
+    (note,) = (each.problem for each in dry.open if each.kind == "note")
+    assert note.endswith("into the sheet: line 15, column 5")
+    assert dry.round.to_sheet.update == cells.run().round.to_sheet.update == 5
+
+
+def test_a_dry_run_names_the_cells_that_the_round_cannot_write(cells: CsvScenario) -> None:
+    """A cell that the file cannot contain is an error in the dry run, as in the round, and the
+    other cells of its row are listed and written.
+    """
+    cells.box.put(changed(PETS, 2, name="a\0b", status="pending")[1])
+    dry, real = cells.run(dry_run=True), cells.run()
+    assert [(each.kind, each.address, each.fields) for each in dry.open] == [
+        ("finding", "line 3, column 2", ("name",)),
+        ("drift", "line 3, column 3", ("status",)),
+    ]
+    assert [{**each.values} for each in dry.sheet] == [{"status": ("sold", "pending")}]
+    assert dry.round.status == real.round.status == "findings"
+    assert (cells.cell(2, "name"), cells.cell(2, "status")) == ("Pet 2", "pending")
+
+
+def test_a_dry_run_says_that_the_sheet_will_change_too_much(cells: CsvScenario) -> None:
+    """If the changes after the requests exceed a limit for the sheet, a note in the dry run names
+    it, and the round sends its plan and leaves the sheet for the next round.
+    """
+    for pet in PETS:
+        cells.box.put(replace(pet, tags=(ps.Tag(1, "calm"), ps.Tag(2, "old"))))
+        if pet.id != 12:
+            cells.type(pet.id or 0, tags="calm; shy")
+    guard = Guard(max_update=Limit(11, is_share=False), max_delete=Limit(1.0))
+    rows = cells.rows()
+    dry = cells.run(dry_run=True, guard=guard)
+    assert (dry.sheet, dry.round.status) == ((), "drift")
+    (note,) = (each.problem for each in dry.open if each.kind == "note")
+    assert note.startswith("after its requests, the round does not write the sheet")
+    assert "max_update" in note
+    cells.run(guard=guard)
+    assert cells.rows() == rows
+
+
+@pytest.mark.parametrize("mode", ["push", "two-way"])
+def test_a_dry_run_lists_the_id_of_each_new_pet(cells: CsvScenario, mode: str) -> None:
+    """The ids that the rows of new pets get are in the JSON of a dry run, also in push."""
+    cells.save([*cells.rows(), ["", "Neu", "sold", *[""] * 5]])
+    dry, real = cells.run(mode=mode, dry_run=True), cells.run(mode=mode)
+    (new,) = dry.sheet
+    assert (new.row, new.pet_id, new.after_requests) == (14, None, True)
+    assert (new.name, {**new.values}) == ("Neu", {"id": ("", NEW_ID)})
+    assert [(each.row, each.name, each.after_requests) for each in real.sheet] == [
+        (14, "Neu", False)
+    ]

@@ -28,6 +28,7 @@ from petsync.plan.fields import (
     is_as_expected,
     normalize,
     tag_key,
+    update_fields,
     with_category,
     with_columns,
     with_fields,
@@ -78,6 +79,7 @@ __all__ = [
     "with_newer_cells",
     "with_pet_ids",
     "with_report",
+    "with_sent_changes",
     "with_unknown",
     "with_values_of",
 ]
@@ -792,6 +794,23 @@ def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
     unclear = {*clashes, *(column for column in change.fields if column in LISTS)}
     columns = [column for unit in UNITS if unit in unclear for column in COLUMNS_OF[unit]]
     return with_fields(change.before, Pet(id=change.pet_id), columns)
+
+
+def with_sent_changes(snapshot: Snapshot, report: Report) -> Snapshot:
+    """Return the snapshot with the changes that the store has after the run."""
+    pets: dict[int, Pet | None] = {}
+    for pet_id, change in _iter_sent_changes(report):
+        pets[pet_id] = (
+            update_fields(change.before, change.before, change.after, change.fields)
+            if isinstance(change, Update)
+            else change.after and msgspec.structs.replace(change.after, id=pet_id)
+        )
+    rest = select(snapshot.rows, ~has_id_in(snapshot.rows, pets))
+    there = rows_from_pets([pet for pet in pets.values() if pet is not None])
+    frame = pd.concat([rest, there], ignore_index=True) if len(there) else rest
+    frame = frame.sort_values("id", kind="stable", ignore_index=True)
+    whole = None if snapshot.whole is None else with_sent_changes(snapshot.whole, report)
+    return replace(snapshot, pets=PetTable(frame=frame), whole=whole)
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:

@@ -305,14 +305,22 @@ class _IntakeInput:
         rows = own.loc[sorted(row for row in known_rows if row in own.index)]
         adds = has_action(rows, *ADDING).tolist()
         ids = plain_values(rows["id"].array) if "id" in own else [None] * len(rows)
-        pets = [self._pet_ids[row] for row in rows.index]
-        lacking = [i != pet for i, pet in zip(ids, pets, strict=True)]
-        for row, lacks, was_add in zip(rows.index.tolist(), lacking, adds, strict=True):
+        names = plain_values(rows["name"].array) if "name" in own else [None] * len(rows)
+        actions = rows["action"].tolist()
+        lines = zip(rows.index.tolist(), ids, names, actions, adds, strict=True)
+        for row, own_id, name, action, was_add in lines:
+            pet_id = self._pet_ids[row]
+            lacks = own_id != pet_id
             if lacks or was_add:
-                source = self._sheet.address(row, "id" if lacks else "action")
-                pet_id = self._pet_ids[row]
+                texts = {"id": "" if own_id is None else str(own_id), "action": str(action)}
                 yield IdentifiedRow(
-                    row=row, source=source, pet_id=pet_id, lacks_id=lacks, was_add=was_add
+                    row=row,
+                    source=self._sheet.address(row, "id" if lacks else "action"),
+                    pet_id=pet_id,
+                    lacks_id=lacks,
+                    was_add=was_add,
+                    name=name or "",
+                    before=texts,
                 )
 
     def find_removed(self) -> tuple[list[Removal], list[Difference]]:

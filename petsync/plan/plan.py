@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -51,7 +51,7 @@ from petsync.plan.lineage import Slot, VacantId
 from petsync.plan.match import pets_of
 from petsync.plan.notes import first_items
 from petsync.plan.options import SEND_SHEET, PlanOptions, Side
-from petsync.plan.rounds import Counts, Difference, SheetChange
+from petsync.plan.rounds import NEW_ID, Counts, Difference, SheetChange
 from petsync.table.base import Base, SourceRow
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Correction, cell_address
@@ -116,11 +116,13 @@ def _quote(text: str, alike: int) -> str:
 # Inbound: the changes from the store that a sheet needs, as a value to judge and save.
 
 
-INTAKE_FORMAT = 3
+INTAKE_FORMAT = 4
 _FEW = 10
 """The number of changed rows that a share always allows, as in `Guard` for the store."""
 
 Lead = Literal["merge", "store"]
+Texts = Mapping[str, tuple[str, str]]
+"""The texts of cells before and after a change, by column."""
 
 
 class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +157,17 @@ class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     """True if the row does not have this id yet."""
     was_add: bool = False
     """True if the row has the action `add` or `add-another`, which becomes `merge`."""
+    name: str = ""
+    """The name in the row."""
+    before: Mapping[str, str] = {}
+    """The row's texts in the cells that change, "" for a blank cell."""
+
+    @property
+    def values(self) -> Texts:
+        """The texts of the cells that change, before and after, by column."""
+        after = {"id": str(self.pet_id)} if self.lacks_id else {}
+        after |= {"action": "merge"} if self.was_add else {}
+        return {name: (self.before.get(name, ""), text) for name, text in after.items()}
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,6 +268,28 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         """
         return tuple(self._changes())
 
+    def preview(self, planned: Inbound | None, new_ids: Collection[int]) -> Iterator[SheetChange]:
+        """Yield the changes as a dry run shows them before its requests. The cells that `planned`,
+        the changes without these requests, does not have are marked. `new_ids` stand for ids that
+        the store is still to assign.
+        """
+        known = () if planned is None else planned._changes()
+        known_values = {(each.kind, each.row, each.pet_id): each.values for each in known}
+        for change in self._changes():
+            before = known_values.get((change.kind, change.row, change.pet_id))
+            if change.pet_id in new_ids:
+                values = {**change.values, "id": ("", NEW_ID)}
+                change = msgspec.structs.replace(change, pet_id=None, values=values)
+            if change.kind != "update" or not before:
+                yield msgspec.structs.replace(change, after_requests=change.values != before)
+                continue
+            same = {c: texts for c, texts in change.values.items() if before.get(c) == texts}
+            rest = {c: texts for c, texts in change.values.items() if c not in same}
+            if same:
+                yield self._with_values(change, same)
+            if rest:
+                yield self._with_values(change, rest, after_requests=True)
+
     def with_verdict(self, guard: Guard | None = None) -> Inbound:
         """Return this value with the guard's verdict.
 
@@ -324,29 +359,33 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return drop_clear_ids(pet, self.shared_tags)
 
     def _changes(self) -> Iterator[SheetChange]:
+        edited = {edit.row for edit in self.edits}
+        known_rows = {known.row: known.values for known in self.identified}
         for edit in self.edits:
             pet = self.as_written(edit.pet)
+            texts = dict[str, tuple[str, str]](known_rows.get(edit.row, {}))
+            texts |= {c: (edit.before.get(c, ""), cell(pet, c)) for c in edit.fields}
             yield SheetChange(
                 kind="update",
                 pet_id=edit.pet.id,
                 name=edit.pet.name or "",
                 row=edit.row,
                 address=edit.source,
-                values={c: (edit.before.get(c, ""), cell(pet, c)) for c in edit.fields},
+                values=texts,
             )
-        edited = {edit.row for edit in self.edits}
         for known in self.identified:
-            if known.lacks_id and known.row not in edited:
+            if known.row not in edited:
                 yield SheetChange(
                     kind="update",
                     pet_id=known.pet_id,
+                    name=known.name,
                     row=known.row,
                     address=known.source,
-                    values={"id": ("", str(known.pet_id))},
+                    values=known.values,
                 )
         for pet in map(self.as_written, self.added):
             columns = [c for c in find_filled_columns(pet) if c in self.places]
-            values = {c: ("", cell(pet, c)) for c in columns if c not in self.blank}
+            values: Texts = {c: ("", cell(pet, c)) for c in columns if c not in self.blank}
             yield SheetChange(kind="add", pet_id=pet.id, name=pet.name or "", values=values)
         for removal in self.removed:
             yield SheetChange(
@@ -357,6 +396,12 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                 address=removal.source,
                 values={c: (text, "") for c, text in removal.before.items()},
             )
+
+    def _with_values(self, change: SheetChange, values: Texts, **more: bool) -> SheetChange:
+        """Return the change, limited to these cells, at the address of the first of them."""
+        at = next((column for column in values if column in self.places), "")
+        address = change.address if change.row is None or not at else self.address(change.row, at)
+        return msgspec.structs.replace(change, values=values, address=address, **more)
 
     def address(self, row: int, column: str = "id") -> str:
         """Return the address of a cell of the sheet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ __all__ = [
     "collect_results",
     "collect_undone_pets",
     "count_remaining",
+    "expect_report",
     "find_undoing_runs",
     "has_remaining",
     "is_resumable",
@@ -390,6 +392,25 @@ def collect_results(plan: Plan, results: RunResults, stopped: str) -> Sequence[R
     if isinstance(plan.changes, LongChanges):
         return LongResults(plan.changes, results, tuple(rest))
     return (*results.values(), *rest)
+
+
+def expect_report(plan: Plan, known_ids: Iterable[int]) -> Report:
+    """Return the report of a run that makes every change of the plan. New pets get ids below 0 that
+    are not in `known_ids`.
+    """
+    ids = itertools.count(min(0, *known_ids) - 1, -1)
+    results = RunResults(plan.changes)
+    for number, change in enumerate(plan.changes):
+        is_new = change.kind == "add" and change.pet_id is None
+        pet_id = next(ids) if is_new else None
+        results[number] = result_of(number, change, "applied", "", "", pet_id)
+    return Report(
+        run_id="",
+        plan=plan,
+        started=plan.created,
+        seconds=0.0,
+        results=collect_results(plan, results, ""),
+    )
 
 
 def result_of(

@@ -11,6 +11,7 @@ from petsync.table.columns import Column
 
 __all__ = [
     "MODES",
+    "NEW_ID",
     "Counts",
     "Difference",
     "Mode",
@@ -83,21 +84,27 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The advice to the user, "" for the general advice of the kind."""
 
 
+NEW_ID = "the new id"
+"""In a dry run, the text of a cell that gets an id which the store is still to assign."""
+
+
 class SheetChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change that the sheet takes from the store, for one pet."""
 
     kind: Literal["add", "update", "delete"]
     """`add`: the pet gets a row. `delete`: its row is removed."""
     pet_id: int | None = None
-    """The pet's id."""
+    """The pet's id, None for a pet that is still to be added."""
     name: str = ""
     """The pet's name."""
     row: int | None = None
     """The sheet's row, None for a new row."""
     address: str = ""
     """The row's address, "" for a new row."""
-    values: Mapping[Column, tuple[str, str]] = {}
+    values: Mapping[str, tuple[str, str]] = {}
     """The cells' texts before and after the change, by column."""
+    after_requests: bool = False
+    """True in a dry run for cells that the round completes after its requests to the store."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):

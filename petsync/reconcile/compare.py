@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+import itertools
+from collections import defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -61,7 +71,7 @@ from petsync.plan.notes import first_items
 from petsync.plan.options import MergeOptions, PlanOptions
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, Result
-from petsync.plan.rounds import Counts, Difference, SheetChange
+from petsync.plan.rounds import NEW_ID, Counts, Difference, SheetChange
 from petsync.reconcile.sources import Folder, Source
 from petsync.sheets import Obstacle
 from petsync.store import Store
@@ -87,6 +97,7 @@ __all__ = [
     "note_copies",
     "note_twins",
     "note_undos",
+    "split_changes",
 ]
 
 
@@ -961,6 +972,40 @@ def _without(snapshot: Snapshot, ids: Collection[int]) -> Snapshot:
     return replace(snapshot, pets=PetTable(frame=frame))
 
 
+# The changes for the sheet, and the cells that cannot be written.
+
+
+def split_changes(
+    changes: Iterable[SheetChange], unwritable: Sequence[Obstacle], sheet: Sheet
+) -> Iterator[tuple[SheetChange, SheetChange | None, list[Obstacle]]]:
+    """Yield each change with the part of it that can be written, None if there is none, and the
+    obstacles to the rest.
+    """
+    by_row: defaultdict[int | None, list[Obstacle]] = defaultdict(list)
+    for each in unwritable:
+        by_row[each.row].append(each)
+    new = itertools.count(-1, -1)
+    for change in changes:
+        is_add = change.kind == "add"
+        found = [*by_row[next(new)], *by_row[None]] if is_add else by_row[change.row]
+        found = [each for each in found if not each.column or each.column in change.values]
+        blocked = {each.column for each in found}
+        yield change, None if "" in blocked else _limit_change(change, blocked, sheet), found
+
+
+def _limit_change(
+    change: SheetChange, without: Collection[str], sheet: Sheet
+) -> SheetChange | None:
+    """Return the change without these columns; None if nothing is left."""
+    values = {name: texts for name, texts in change.values.items() if name not in without}
+    if len(values) == len(change.values):
+        return change
+    if change.row is None or not values:
+        return msgspec.structs.replace(change, values=values) if values else None
+    address = sheet.address(change.row, next(iter(values)))
+    return msgspec.structs.replace(change, values=values, address=address)
+
+
 # Every difference that a comparison finds, each with its reason.
 
 
@@ -1024,6 +1069,8 @@ class RemainingDifferences:
     """Cells that cannot be written."""
     unwritten: str = ""
     """Why the sheet could not be written, "" if it could."""
+    changes: Sequence[SheetChange] | None = None
+    """The changes for the sheet that a dry run shows; None for those of the comparison."""
     results: dict[tuple[int | None, int | None], Result] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -1112,26 +1159,40 @@ class RemainingDifferences:
         """Yield the changes for the sheet, and the notes on the differences that remain."""
         if self.comparison.inbound is None:
             return
-        unwritable = {each.row: each for each in self.unwritable}
-        for change in self.comparison.inbound.changes:
-            obstacle = unwritable.get(change.row)
-            kind: Kind = "failed" if self.unwritten else self.pending
-            problem, hint = self.unwritten or self._describe_take(change), ""
-            if "id" in change.values and change.kind == "update" and not self.unwritten:
-                problem = self._in_mode("its row has no id, and is to get the id of the pet")
-            if obstacle is not None:
-                kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
-            yield Difference(
-                kind=kind,
-                problem=problem,
-                pet_id=change.pet_id,
-                name=change.name,
-                row=change.row,
-                address=change.address,
-                fields=tuple(change.values) if change.kind == "update" else (),
-                hint=hint,
-            )
+        changes = self.comparison.inbound.changes if self.changes is None else self.changes
+        sheet = self.comparison.sheet
+        for change, rest, obstacles in split_changes(changes, self.unwritable, sheet):
+            for obstacle in obstacles:
+                yield Difference(
+                    kind="finding",
+                    problem=obstacle.problem,
+                    pet_id=change.pet_id,
+                    name=change.name,
+                    row=change.row,
+                    address=obstacle.address,
+                    fields=tuple(c for c in COLUMNS if c == obstacle.column),
+                    hint=obstacle.suggestion,
+                )
+            if rest is not None and (rest := self._without_new_id(rest)) is not None:
+                is_update = rest.kind == "update"
+                yield Difference(
+                    kind="failed" if self.unwritten else self.pending,
+                    problem=self.unwritten or self._describe_take(rest),
+                    pet_id=rest.pet_id,
+                    name=rest.name,
+                    row=rest.row,
+                    address=rest.address,
+                    fields=tuple(c for c in COLUMNS if is_update and c in rest.values),
+                )
         yield from self.comparison.inbound.notes
+
+    def _without_new_id(self, change: SheetChange) -> SheetChange | None:
+        """Return the change without the id of a pet that is still to be added, which the line about
+        the add mentions; None if nothing is left.
+        """
+        if change.pet_id is not None or change.row is None:
+            return change
+        return _limit_change(change, {"id"}, self.comparison.sheet)
 
     def _drift(self) -> Iterator[Difference]:
         """Yield the pets of the store that break the user's own rules. A pet that no row names is
@@ -1250,13 +1311,22 @@ class RemainingDifferences:
     def _describe_take(self, change: SheetChange) -> str:
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
+        texts = {**change.values}
+        (own, number), (action, merge) = texts.pop("id", ("", "")), texts.pop("action", ("", ""))
+        after = " after the requests" if change.after_requests else ""
+        parts = [self._describe_values(texts, after)] if texts else []
+        if number:
+            has = f"its row has the id {own}" if own else "its row has no id"
+            parts.append(self._in_mode(f"{has}, and is to get the id of the pet{after}"))
+        if merge:
+            parts.append(self._in_mode(f"its action `{action}` is to become `{merge}`{after}"))
+        return "; ".join(parts)
+
+    def _describe_values(self, values: Mapping[str, tuple[str, str]], after: str) -> str:
         if self.job.mode != "pull":
-            values = change.values.items()
-            moves = "; ".join(_find_moved(name, *self._shorten(*texts)) for name, texts in values)
-            return f"{moves} (as in the store)"
-        shown = {
-            name: (old, *self._shorten(old, new)) for name, (old, new) in change.values.items()
-        }
+            moves = (_find_moved(name, *self._shorten(*texts)) for name, texts in values.items())
+            return f"{'; '.join(moves)} (as in the store{after})"
+        shown = {name: (old, *self._shorten(old, new)) for name, (old, new) in values.items()}
         losses = (
             f"{name}: {before} is replaced by {after}"
             if old
@@ -1279,7 +1349,7 @@ class RemainingDifferences:
             return _CHECKED[change.kind]
         ids = change.kind == "add" and change.pet_id is None and self._is_merged
         action = f"is to be {_VERBS[change.kind]} in the store"
-        return self._in_mode(f"{action}, and its row gets the id" if ids else action)
+        return self._in_mode(f"{action}, and its row gets {NEW_ID}" if ids else action)
 
     def _shorten(self, one: str, other: str) -> tuple[str, str]:
         """Return both values in quotes; of long ones, the part with the difference, unless there

@@ -16,12 +16,20 @@ from petsync._display import count, quote
 from petsync.config.model import Configuration, Job
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError, SheetError
 from petsync.plan import arguments
-from petsync.plan.base import with_inbound, with_missing, with_report
+from petsync.plan.base import with_inbound, with_missing, with_report, with_sent_changes
 from petsync.plan.change import Snapshot, describe_limits
 from petsync.plan.compare import IdExchange, find_exchanged
+from petsync.plan.fields import known_id, normalize
 from petsync.plan.guard import CAPACITY_CURE, Refusal
+from petsync.plan.notes import first_items
 from petsync.plan.plan import Inbound
-from petsync.plan.report import Report, RoundReport, Rounds, find_undoing_runs
+from petsync.plan.report import (
+    Report,
+    RoundReport,
+    Rounds,
+    expect_report,
+    find_undoing_runs,
+)
 from petsync.plan.rounds import Counts, Difference
 from petsync.reconcile.compare import (
     Comparer,
@@ -31,6 +39,7 @@ from petsync.reconcile.compare import (
     note_copies,
     note_twins,
     note_undos,
+    split_changes,
 )
 from petsync.reconcile.context import Reconciliation, RoundContext, Watcher, Watchers
 from petsync.reconcile.locks import lock_job, lock_store
@@ -73,6 +82,7 @@ from petsync.reconcile.state import (
 from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.table.base import Base
+from petsync.table.frame import ids_of, unique_texts
 
 __all__ = [
     "WriteResult",
@@ -467,6 +477,11 @@ def _is_missing(path: Path) -> bool:
 # The work of a round: compare both sides, check the plan with the guard, and carry it out.
 
 
+_EXCEEDED = (
+    "after its requests, the round does not write the sheet, because the changes for it exceed a "
+    "limit"
+)
+_HELD_NEXT = "The next round plans these changes again, and they wait until you release them."
 _UNNUMBERED = (
     "The next round tries again. A row that is edited before then may become a new pet: close the "
     "file, or write the ids into it."
@@ -525,11 +540,110 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             notes = (*(each.note() for each in comparison.overwrites), *notes)
             start = replace(start, notes=(*start.notes, *notes))
     with context.step("guard"):
-        if hold_if_needed(context, comparer, comparison, start) or context.owner.dry_run:
+        if hold_if_needed(context, comparer, comparison, start):
+            return
+        if context.owner.dry_run:
+            _preview(context, comparer, comparison, start)
             return
         check(comparison)
     if context.job.mode != "check":
         _Execution(context, comparer, comparison, start).run()
+
+
+def _plan_inbound_after(
+    comparer: Comparer,
+    comparison: Comparison,
+    now: Comparison,
+    start: RoundStart,
+    report: Report | None,
+) -> tuple[Inbound, Comparison]:
+    """Return the changes for the sheet after a run, and the comparison on which they are based.
+
+    `comparison` is from before the run, and `now` from after it; `start` has the base after it.
+    """
+    # Both sides agree on what the run sent. Unedited cells get the store's value.
+    base = None if now.base is None else start.base
+    now = replace(now, base=base, pet_ids={**now.pet_ids, **comparison.pet_ids})
+    inbound = comparer.plan_inbound(
+        now, comparison.decided, assigned_ids(report), may_delete=start.may_delete
+    )
+    return inbound, now
+
+
+def _plan_ids_after(
+    comparer: Comparer, comparison: Comparison, now: Comparison, report: Report | None
+) -> Inbound:
+    """Return the ids for the sheet of a push job after a run. `comparison` is from before the run,
+    and `now` from after it.
+    """
+    known = {**now.pet_ids, **comparison.pet_ids, **assigned_ids(report)}
+    return comparer.plan_ids(now, known)
+
+
+def _preview(
+    context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
+) -> None:
+    """Note the changes of a dry run, with the cells of the sheet that a round completes after its
+    requests. The store is expected to make every change of the plan as it is sent.
+    """
+    job, plan, sheet = context.job, comparison.plan, comparison.sheet
+    if comparison.inbound is None and not comparer.takes_ids(sheet):
+        return
+    report: Report | None = None
+    now, notes = comparison, start.notes
+    if plan.changes and job.mode != "pull":
+        agreed = () if start.base is None else start.base.ids
+        known_ids = {*ids_of(comparison.seen.known_pets), *sheet.named_ids, *agreed}
+        report = expect_report(plan, known_ids)
+        now = replace(comparison, seen=with_sent_changes(comparison.seen, report))
+        start = replace(start, base=with_report(start.base, report))
+    if comparison.inbound is not None:
+        planned = comparison.inbound
+        inbound, _ = _plan_inbound_after(comparer, comparison, now, start, report)
+    else:
+        planned = _plan_ids_after(comparer, comparison, comparison, None)
+        inbound = _plan_ids_after(comparer, comparison, now, report)
+    if job.mode == "two-way":
+        notes = (*notes, *_note_new_categories(comparison))
+    changes = tuple(inbound.preview(planned, {*assigned_ids(report).values()}))
+    unwritable = sheets.obstacles(sheet, sheets.edits_of(inbound, sheet)) if inbound else ()
+    parts = split_changes(changes, unwritable, sheet)
+    context.sheet = tuple(rest for _, rest, _ in parts if rest is not None)
+    context.note(to_sheet=inbound.touched)
+    if not inbound.verdict.ok:
+        limits = describe_limits(inbound.verdict.refusals)
+        note = Difference(kind="note", problem=f"{_EXCEEDED}: {limits}", hint=_HELD_NEXT)
+        notes, context.sheet = (*notes, note), ()
+        context.note(to_sheet=Counts())
+    if comparison.inbound is not None:
+        opens = RemainingDifferences(
+            job, comparison, changes=changes, unwritable=unwritable, is_first=comparer.is_first
+        ).all()
+        context.note_open((*notes, *opens))
+
+
+def _note_new_categories(comparison: Comparison) -> Iterator[Difference]:
+    """Yield a note on the cells into which the round writes the numbers of new categories, if the
+    store gives them numbers.
+    """
+    sheet = comparison.sheet
+    new = [
+        (change.row, normalize(change.after.category.name))
+        for change in comparison.plan.changes
+        if change.row is not None and change.after is not None and "category" in change.fields
+        if change.after.category is not None and known_id(change.after.category.id) is None
+    ]
+    if not new or "category_id" not in sheet.columns:
+        return
+    known = {*map(normalize, unique_texts(comparison.seen.known_pets, "category")), ""}
+    cells = [sheet.address(row, "category_id") for row, name in new if name not in known]
+    if cells:
+        yield Difference(
+            kind="note",
+            problem="the store may give numbers to new categories, which the round then writes "
+            f"into the sheet: {first_items(cells)}",
+            hint="A dry run cannot know these numbers.",
+        )
 
 
 class _Execution:
@@ -606,8 +720,7 @@ class _Execution:
 
     def _write(self) -> None:
         """Write changes into the sheet, based on the state of the store after the run."""
-        sheet, start = self.comparison.sheet, self.start
-        now, inbound = self.comparison, self.comparison.inbound
+        sheet, start, now = self.comparison.sheet, self.start, self.comparison
         if self.context.report is not None:
             now = self.comparer.compare(
                 sheet,
@@ -619,20 +732,16 @@ class _Execution:
                 left=start.left,
                 has_inbound=False,
             )
-            # Both sides agree on what the run sent. Unedited cells get the store's value.
-            now = now if start.base is None else replace(now, base=self.base)
-        added = assigned_ids(self.context.report)
-        beside = replace(now, pet_ids={**now.pet_ids, **self.comparison.pet_ids})
-        inbound = self.comparer.plan_inbound(
-            beside, self.comparison.decided, added, may_delete=start.may_delete
+        report, current_start = self.context.report, replace(start, base=self.base)
+        inbound, now = _plan_inbound_after(
+            self.comparer, self.comparison, now, current_start, report
         )
         if not inbound.verdict.ok:
-            # The store has changed a lot in the meantime: the next round holds these changes.
+            # The run, or somebody else, has changed a lot: the next round holds these changes.
             return
-        pet_ids = {**beside.pet_ids, **added}
+        pet_ids = {**now.pet_ids, **assigned_ids(report)}
         sight = compare_planned_rows(now.plan, sheet, now.seen, pet_ids, now.base)
-        beside = replace(beside, row_comparison=sight, inbound=inbound)
-        current_start = replace(start, base=self.base)
+        beside = replace(now, row_comparison=sight, inbound=inbound)
         result = write(self.context, self.comparer, beside, inbound, current_start)
         self.unwritable = result.unwritable
         if self.base is not None:
@@ -652,8 +761,7 @@ class _Execution:
             comparison = self.comparer.compare(
                 comparison.sheet, self.comparer.snapshot(), self.base
             )
-        known = {**comparison.pet_ids, **self.comparison.pet_ids, **added}
-        ids = self.comparer.plan_ids(comparison, known)
+        ids = _plan_ids_after(self.comparer, self.comparison, comparison, self.context.report)
         if not ids:
             return False
         current_start = replace(self.start, base=self.base)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Blocked, Change, Clash, Conflict, release_of
 from petsync.plan.fields import cell, normalize, tag_key
-from petsync.plan.plan import Plan, Summary
-from petsync.plan.rounds import SheetChange
+from petsync.plan.plan import Plan, Summary, Texts
+from petsync.plan.rounds import NEW_ID, SheetChange
 from petsync.report import words
 from petsync.report.document import (
     UNITS,
@@ -123,7 +123,12 @@ def record_of_note(note: str) -> Record:
 
 
 def record_of_sheet_change(change: SheetChange) -> Record:
-    fields = {_unit(column): texts for column, texts in change.values.items() if column != "id"}
+    """Return the record of a change of the sheet. Its message names a new id and a new action."""
+    fields = {
+        _NUMBER[column]: _sheet_texts(change.values, column)
+        for column in UNITS
+        if {column, f"{column}_id"} & {*change.values}
+    }
     is_update = change.kind == "update"
     return Record(
         KINDS.index(change.kind),
@@ -137,7 +142,30 @@ def record_of_sheet_change(change: SheetChange) -> Record:
             for unit, texts in sorted(fields.items())
             if is_update or unit != _NUMBER["name"]
         ),
+        _describe_sheet_change(change) if is_update else "",
     )
+
+
+def _sheet_texts(values: Texts, column: Column) -> tuple[str, str]:
+    """Return the texts of a field before and after; those of a category with its number."""
+    if column != "category":
+        return values[column]
+    names, numbers = (values.get(each, ("", "")) for each in ("category", "category_id"))
+    before, after = (
+        " ".join(filter(None, (name, number and f"({number})")))
+        for name, number in zip(names, numbers, strict=True)
+    )
+    return before, after
+
+
+def _describe_sheet_change(change: SheetChange) -> str:
+    (_, number), (_, action) = (change.values.get(each, ("", "")) for each in ("id", "action"))
+    texts = [
+        f"The row gets {number if number == NEW_ID else f'the id {number}'}" if number else "",
+        f"The action becomes {action}" if action else "",
+        "After the requests to the store" if change.after_requests else "",
+    ]
+    return words.sentences(*texts)
 
 
 def _conflict_problem(conflict: Conflict) -> str:
