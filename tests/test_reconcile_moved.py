@@ -1044,6 +1044,40 @@ def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: TwoSheetScenario) 
     assert [result.round.notes for result in again] == [0, 0]
 
 
+def test_a_status_of_another_job_leaves_a_note_on_the_row(jobs: TwoSheetScenario) -> None:
+    """A status that another job covers, written into a sheet, gives the pet a row in both sheets:
+    each round of the first job says so, until one of the rows is removed.
+    """
+    jobs.put("a.csv", changed(PETS, 3, status="sold")[2::3])
+    for _ in range(2):
+        first, second = jobs.both()
+        (note,) = first.open
+        assert (note.kind, note.pet_id, note.address) == ("note", 3, "line 2, column 3")
+        assert note.problem.startswith("with the status 'sold', the pet is not among those that")
+        assert f"the sheet of job b ({jobs.folder / 'in' / 'b.csv'})" in note.problem
+        assert (first.round.exit_code, second.open) == (0, ())
+        assert jobs.row("a.csv", 3) == jobs.row("b.csv", 3) == jobs.store_pets()[3]
+    jobs.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
+    assert [report.round.exit_code for report in jobs.both()] == [0, 0]
+    assert jobs.row("b.csv", 3) == jobs.store_pets()[3]
+
+
+def test_a_folder_says_which_other_job_has_the_row_of_a_pet(box: Sandbox, tmp_path: Path) -> None:
+    """The note on a pet that no file of a folder names has the sheet and the job with its row."""
+    scenario = _build_two_sheets(box, tmp_path)
+    scenario.box.put(ps.Pet(id=50, name="Tom", status="sold"))
+    scenario.box.put(ps.Pet(id=51, name="Tim", status="sold"))
+    scenario.write([ps.Pet(id=50, name="Tom", status="sold")])
+    inbox = scenario.job("inbox", folder=tmp_path / "in", sheet=None, files="*.csv")
+    config = scenario.config(scenario.job("other", mode="push", delete_missing=False), inbox)
+    _, first, second = reconcile_jobs(config)
+    assert [(each.pet_id, each.problem) for each in first.open] == [
+        (50, f"is in no row of this job: its row is in {scenario.sheet} (job other)"),
+        (51, "is in the store, and in no row"),
+    ]
+    assert second.open == ()
+
+
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_nothing_is_missing_while_another_sheet_cannot_be_read(
     jobs: TwoSheetScenario, mode: str

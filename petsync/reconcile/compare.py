@@ -309,6 +309,13 @@ def note_undos(comparison: Comparison, known: Collection[Difference]) -> Iterato
 # Comparison: both sides of a job at one point in time, and the changes for each side.
 
 
+FindSheets = Callable[[Collection[int]], Mapping[int, str]]
+
+
+def _find_none(_ids: Collection[int]) -> Mapping[int, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The comparison of a sheet with the store, and the changes for both sides."""
@@ -350,6 +357,8 @@ class Comparison:
     """Addresses of rows for which it is unknown whether a run added the pet, by the normalized name
     that the pet had in the run.
     """
+    find_elsewhere: FindSheets = _find_none
+    """See `Comparer.find_elsewhere`."""
 
     @property
     def plan(self) -> Plan:
@@ -415,6 +424,8 @@ class Comparer:
     folder: Folder | None = None
     is_first: bool = True
     """False for the other sheets of a folder. Pets in no sheet are reported with the first one."""
+    find_elsewhere: FindSheets = _find_none
+    """Returns the other jobs' sheets that have rows for pets, by the pet's id."""
 
     @property
     def elsewhere(self) -> frozenset[int]:
@@ -577,6 +588,7 @@ class Comparer:
             outage=_find_outage([*compared.found.values(), *outside.values()]),
             unwritten_units=self.job.merging.unwritten_units,
             overwrites=overwrites,
+            find_elsewhere=self.find_elsewhere,
             outside=outside,
             records={
                 pet_id: compared.matches[row].record
@@ -1227,19 +1239,19 @@ class RemainingDifferences:
         known = frozenset[int]() if base is None else base.ids
         never = [each for each in unnamed if each not in known] if self.is_first else []
         if len(never) > _LISTED:
-            problem = f"{len(never):,} pets of the store are in no row"
+            problem = f"{len(never):,} pets of the store are in no row of this job"
             yield Difference(kind="note", problem=problem, hint="They stay in the store.")
             never = []
-        decided = self.comparison.decided
-        for pet in pets_of(sorted({*unnamed} & known) + never, self.comparison.snapshot.rows):
-            yield Difference(
-                kind="note",
-                problem="is in the store, and in no row"
-                if pet.id not in known
-                else f"is no longer in any row; {explain_stay(decided, pet.id or 0)}",
-                pet_id=pet.id,
-                name=pet.name or "",
-            )
+        shown = sorted({*unnamed} & known) + never
+        sheets = self.comparison.find_elsewhere(shown) if len(shown) <= _LISTED else {}
+        for pet in pets_of(shown, self.comparison.snapshot.rows):
+            problem = "is in the store, and in no row"
+            if (sheet := sheets.get(pet.id or 0)) is not None:
+                problem = f"is in no row of this job: its row is in {sheet}"
+            elif pet.id in known:
+                stays = explain_stay(self.comparison.decided, pet.id or 0)
+                problem = f"is no longer in any row; {stays}"
+            yield Difference(kind="note", problem=problem, pet_id=pet.id, name=pet.name or "")
         yield from (each for each in self._find_outside() if each.pet_id not in known_ids)
 
     def _find_outside(self) -> Iterator[Difference]:

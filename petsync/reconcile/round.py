@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,10 @@ from petsync.reconcile.locks import lock_job, lock_store
 from petsync.reconcile.siblings import (
     find_last_restore,
     find_left_pets,
+    find_rows_elsewhere,
+    note_second_rows,
     remove_moved_pets,
+    sources_of_other_jobs,
     with_claims,
     with_last_bases,
     with_siblings,
@@ -537,6 +541,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             start = replace(start, notes=(*start.copy_notes, *start.notes))
         if context.job.mode in ("push", "two-way"):
             notes = (*note_copies(comparison.plan), *note_undos(comparison, start.notes))
+            notes = (*notes, *note_second_rows(context, comparison))
             notes = (*(each.note() for each in comparison.overwrites), *notes)
             start = replace(start, notes=(*start.notes, *notes))
     with context.step("guard"):
@@ -939,7 +944,10 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
     sources = [*with_last_bases(owner.paths, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
         stack.enter_context(lock_store(owner.paths, store.url))
-    return [*_build_comparers(job, store, sources, owner.paths)]
+    others = tuple(sources_of_other_jobs(owner, job))
+    find = partial(find_rows_elsewhere, others, store)
+    comparers = _build_comparers(job, store, sources, owner.paths)
+    return [replace(each, find_elsewhere=find) for each in comparers]
 
 
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:

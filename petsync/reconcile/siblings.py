@@ -15,12 +15,13 @@ from petsync.errors import PetsyncError
 from petsync.models import Pet
 from petsync.plan.base import compare_rows, with_missing
 from petsync.plan.change import Snapshot
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normalize
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, cell, normalize
+from petsync.plan.intake import mask_in_scope
 from petsync.plan.lineage import actions_of, find_alike, read_row_pets, slots_of
 from petsync.plan.match import pets_of
 from petsync.plan.rounds import Difference
 from petsync.reconcile.compare import Comparer, Comparison
-from petsync.reconcile.context import RoundContext
+from petsync.reconcile.context import Reconciliation, RoundContext
 from petsync.reconcile.sources import Source, sources_of
 from petsync.reconcile.start import (
     RoundStart,
@@ -39,6 +40,7 @@ from petsync.reconcile.state import (
     find_reverted,
     find_written_cells,
 )
+from petsync.store import Store
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 from petsync.table.frame import (
@@ -46,6 +48,7 @@ from petsync.table.frame import (
     has_id_in,
     ids_of,
     lacks_id,
+    pets_at,
     pets_from_frame,
 )
 from petsync.table.sheet import Sheet
@@ -53,7 +56,10 @@ from petsync.table.sheet import Sheet
 __all__ = [
     "find_last_restore",
     "find_left_pets",
+    "find_rows_elsewhere",
+    "note_second_rows",
     "remove_moved_pets",
+    "sources_of_other_jobs",
     "with_claims",
     "with_last_bases",
     "with_siblings",
@@ -166,6 +172,81 @@ def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -
             if base is not None and is_same_address(base.store, store):
                 found |= dict.fromkeys(wanted & base.ids, path)
     return found
+
+
+def sources_of_other_jobs(owner: Reconciliation, job: Job) -> Iterator[Source]:
+    """Yield the files of the other enabled jobs of the job's store, except those that only check,
+    each with the base of its last round.
+    """
+    for other in owner.config.jobs:
+        is_other = other.enabled and other.mode != "check" and other.name != job.name
+        if is_other and is_same_address(other.url, job.url):
+            with suppress(PetsyncError):
+                files = [each for each in sources_of(other) if each.path is not None]
+                yield from with_last_bases(owner.paths, files)
+
+
+def find_rows_elsewhere(
+    others: Iterable[Source], store: Store, ids: Collection[int]
+) -> dict[int, str]:
+    """Return the sheets in `others` that have rows for these pets, each with its job, by pet id.
+
+    A sheet is read only if its last round had one of the pets. Sheets that cannot be read are left
+    out.
+    """
+    found: dict[int, str] = {}
+    for source in others:
+        with suppress(PetsyncError):
+            base = None if source.last is None else source.last()
+            if base is None or not is_same_address(base.store, store.url):
+                continue
+            if wanted := base.ids & ({*ids} - found.keys()):
+                named = wanted & source.read(store).named_ids
+                found |= dict.fromkeys(named, f"{source.name} (job {source.job.name})")
+    return found
+
+
+def note_second_rows(context: RoundContext, comparison: Comparison) -> Iterator[Difference]:
+    """Yield a note on each row whose pet, after the plan, is not among the pets that this job
+    covers, but among those for which another job adds rows to its own sheet.
+    """
+    job, seen = context.job, comparison.seen.rows
+    others = [
+        each
+        for each in context.owner.config.jobs
+        if each.enabled and each.name != job.name and each.sheet is not None
+        if each.mode in ("two-way", "pull") and is_same_address(each.url, job.url)
+    ]
+    if not others or not (job.statuses or job.tags):
+        return
+    sight, inside = comparison.row_comparison, mask_in_scope(seen, job.statuses, job.tags)
+    places = {
+        row: place
+        for row, place in zip(sight.rows, sight.places, strict=True)
+        if place >= 0 and not inside[place]
+    }
+    pets = dict(zip(places, pets_at(seen, [*places.values()]), strict=True))
+    planned = ((each.row, each.after) for each in comparison.plan.changes)
+    pets |= {row: pet for row, pet in planned if row is not None and pet is not None}
+    frame = frame_from_pets([*pets.values()])
+    is_left = ~mask_in_scope(frame, job.statuses, job.tags)
+    masks = [(each, is_left & mask_in_scope(frame, each.statuses, each.tags)) for each in others]
+    for at, (row, pet) in enumerate(pets.items()):
+        covering = [f"job {each.name} ({each.sheet})" for each, mask in masks if mask[at]]
+        if covering:
+            tags = f" and the tags {cell(pet, 'tags')!r}" if job.tags else ""
+            yield Difference(
+                kind="note",
+                problem=f"with the status {pet.status!r}{tags}, the pet is not among those that "
+                "this job covers, and its row stays in this sheet. It has or gets another row in "
+                f"the sheet of {' and '.join(covering)}",
+                pet_id=pet.id,
+                name=pet.name or "",
+                row=row,
+                address=comparison.sheet.address(row, "status"),
+                hint="To keep only that row, remove this one after the round: a job does not "
+                "delete a pet that it does not cover.",
+            )
 
 
 def find_last_restore(
