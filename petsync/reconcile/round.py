@@ -632,14 +632,14 @@ def _note_new_categories(comparison: Comparison) -> Iterator[Difference]:
     store gives them numbers.
     """
     sheet = comparison.sheet
+    if "category_id" not in sheet.columns or "category" in comparison.unwritten_units:
+        return
     new = [
         (change.row, normalize(change.after.category.name))
         for change in comparison.plan.changes
         if change.row is not None and change.after is not None and "category" in change.fields
         if change.after.category is not None and known_id(change.after.category.id) is None
     ]
-    if not new or "category_id" not in sheet.columns:
-        return
     known = {*map(normalize, unique_texts(comparison.seen.known_pets, "category")), ""}
     cells = [sheet.address(row, "category_id") for row, name in new if name not in known]
     if cells:
