@@ -35,18 +35,18 @@ class _PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
 
     id: Id | None = None
     name: str | None = None
-    photo_urls: list[str] = msgspec.field(default_factory=list, name="photoUrls")
+    photo_urls: tuple[str, ...] = msgspec.field(default=(), name="photoUrls")
     category: Category | None = None
-    tags: list[Tag] = msgspec.field(default_factory=list)
+    tags: tuple[Tag, ...] = ()
     status: str | None = None
 
     def to_pet(self) -> Pet:
         return Pet(
             id=self.id,
             name=self.name,
-            photo_urls=tuple(self.photo_urls),
+            photo_urls=self.photo_urls,
             category=self.category,
-            tags=tuple(self.tags),
+            tags=self.tags,
             status=self.status,
         )
 

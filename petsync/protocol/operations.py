@@ -6,13 +6,14 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Generic, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
+from msgspec.structs import replace
 
 from petsync import errors
 from petsync.errors import InvalidInputError, ResponseError
@@ -55,8 +56,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request. `target` is the percent-encoded path after the base URL, with the query. Sending a
     `repeatable` request twice has the same effect as sending it once. `api_key`, if set, replaces
     the session's API key.
@@ -105,8 +105,7 @@ class Response:
 NewReader = Callable[[Response], BodyReader]
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Call(msgspec.Struct, Generic[T], frozen=True):
     """A request, and the function that reads a successful response to it. With `new_reader`, which
     gets the response without its body, the new reader takes the body of such a response.
     """
@@ -167,7 +166,7 @@ _EMPTY_RESPONSE = ApiResponse()
 def read_pet(response: Response) -> Pet:
     """Return the pet in a response. Raises ResponseError if the response is not a pet."""
     pet = _any_pet(response)
-    if msgspec.structs.replace(pet, extra=None) == _EMPTY_PET:
+    if (pet if pet.extra is None else replace(pet, extra=None)) == _EMPTY_PET:
         raise ResponseError("the response is not a pet: it has no field of a pet")
     return pet
 
