@@ -570,12 +570,9 @@ class Flow:
         self.counts, self.breaker = health.counts, health.breaker
         self.window, self.pace = health.window, health.pace
         self.gate = Gate(self.window, self.pace)
+        self.now = asyncio.get_running_loop().time
         self.budget = RetryBudget(self.now())
         self._resting: set[asyncio.Future[None]] = set()
-
-    @staticmethod
-    def now() -> float:
-        return asyncio.get_running_loop().time()
 
     async def enter(self, *, again: bool, changes: bool) -> None:
         """Wait until a request may be sent; the caller must then call `leave` when it ends.

@@ -61,6 +61,8 @@ class CurrentCredentials:
         If a renewal fails, the old token stays in use. Raises AuthError if the request for a
         missing token fails.
         """
+        if not self._is_due():
+            return
         with self._lock:
             renewing = self._start() if self._is_due() else None
         if renewing is None:
@@ -106,9 +108,9 @@ class CurrentCredentials:
 
     def _is_due(self) -> bool:
         current = self.credentials
-        if not (current.token is None or current.grant.is_due(time.time())):
-            return False
-        return current.token is None or time.monotonic() >= self._not_before
+        if current.token is None:
+            return current.renews
+        return current.grant.is_due(time.time()) and time.monotonic() >= self._not_before
 
     def _start(self) -> Future[None] | None:
         """Return the renewal in progress or a new one; None if the token cannot be renewed."""
