@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx
+from yarl import URL
 
 from petsync.errors import RedirectError, SettingsError
 from petsync.protocol.operations import Request, Response
@@ -82,8 +83,8 @@ def encode_url(url: str) -> str:
 
 
 def redirect_target(
-    request: Request, response: Response, url: str, masked: Callable[[str], str]
-) -> str:
+    request: Request, response: Response, url: URL, masked: Callable[[str], str]
+) -> URL:
     """Return the encoded target of a redirect, if the request may be repeated there unchanged.
 
     Raises RedirectError for a target on another origin, which must not get credentials, for a
@@ -95,8 +96,8 @@ def redirect_target(
             request, response.status, f"answers {response.status} without a Location header"
         )
     try:
-        target = encode_url(urljoin(url, response.headers["location"]))
-        here, there = urlsplit(url), urlsplit(target)
+        target = encode_url(urljoin(str(url), response.headers["location"]))
+        here, there = urlsplit(str(url)), urlsplit(target)
         same = _origin(here) == _origin(there)
     except (ValueError, httpx.InvalidURL):
         problem = f"answers {response.status} and points to an address that cannot be read"
@@ -105,7 +106,7 @@ def redirect_target(
         problem = f"answers {response.status} and points to an address with a user in it"
         raise _redirect_error(request, response.status, problem)
     if same and (response.status in (307, 308) or request.method == "GET"):
-        return target
+        return URL(target, encoded=True)
     if same:
         problem = f"answers {response.status}, which petsync does not follow for {request.method}"
         raise _redirect_error(request, response.status, problem)

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import httpx
+from yarl import URL
 
-from petsync._version import __version__
 from petsync.client.auth.credentials import Credentials, hide_other
 from petsync.client.auth.renewal import CurrentCredentials, Renewer, build_still_refused_error
 from petsync.client.origin import (
@@ -89,7 +89,6 @@ _PET = 16_000_000
 _PHOTO = 64_000_000
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
 _ONLY_KEY = "An API key gives access only to single pets by their id: a token is needed too."
-_AGENT = f"petsync/{__version__}"
 MISSING_VERSION = "/v2"
 """The path of most pet stores, which users forget."""
 _WITHOUT_TLS = ("wrong version number", "record layer failure")
@@ -109,10 +108,16 @@ class Exchange:
 
     def __init__(self, base_url: str, profile: ServiceProfile) -> None:
         self._base_url, self._key_header = base_url, profile.api_key_header
-        self._encoded_base = _encoded_base(base_url)
-        self._seconds = profile.answer_seconds
-        lists = max(_PET, profile.max_answer_mb * 1_000_000)
-        self._sizes = {"findPetsByStatus": lists, "findPetsByTags": lists, PHOTO: _PHOTO}
+        self._base = _parse_base(base_url)
+        self._base_path = self._base.raw_path.rstrip("/")
+        seconds = profile.answer_seconds
+        lists = Bounds(max(_PET, profile.max_answer_mb * 1_000_000), seconds)
+        self._pet_bounds = Bounds(_PET, seconds)
+        self._bounds = {
+            "findPetsByStatus": lists,
+            "findPetsByTags": lists,
+            PHOTO: Bounds(_PHOTO, seconds),
+        }
 
     async def send_request(
         self,
@@ -125,9 +130,9 @@ class Exchange:
         """Return the response; its status may be an error. Raises TransportError if no complete
         response arrives, RedirectError, and ResponseError for a response above the size limit.
         """
-        url = self._encoded_base + request.target
+        url = self._build_url(request.target)
         headers = self._headers(request, credentials)
-        bounds = Bounds(self._sizes.get(request.operation, _PET), self._seconds)
+        bounds = self._bounds.get(request.operation, self._pet_bounds)
         for _ in range(_REDIRECTS + 1):
             # Raise the error outside the handler: its traceback must not show the headers.
             failure: ApiError | None = None
@@ -144,7 +149,7 @@ class Exchange:
             if failure is not None:
                 raise failure
             if log.isEnabledFor(logging.DEBUG):
-                shown = credentials.mask(url)
+                shown = credentials.mask(str(url))
                 log.debug("%s %s: %d", request.method, shown, response.status)
             if not 300 <= response.status < 400 or response.status == 304:
                 return response
@@ -160,10 +165,19 @@ class Exchange:
         url = self._base_url + MISSING_VERSION
         return f"The address may lack {MISSING_VERSION}: try {url}."
 
-    def _headers(self, request: Request, credentials: Credentials) -> _Headers:
-        headers = _Headers(
-            {"user-agent": _AGENT, "accept-encoding": "gzip, deflate", **request.headers}
+    def _build_url(self, target: str) -> URL:
+        # yarl needs much longer to parse a URL.
+        path, _, query = target.partition("?")
+        return URL.build(
+            scheme=self._base.scheme,
+            authority=self._base.raw_authority,
+            path=self._base_path + path,
+            query_string=query,
+            encoded=True,
         )
+
+    def _headers(self, request: Request, credentials: Credentials) -> _Headers:
+        headers = _Headers(request.headers)
         if credentials.token is not None:
             headers["authorization"] = f"Bearer {credentials.token.reveal()}"
         if credentials.key is not None and request.operation in _KEY_OPERATIONS:
@@ -207,10 +221,10 @@ class Exchange:
         )
 
 
-def _encoded_base(url: str) -> str:
+def _parse_base(url: str) -> URL:
     try:
-        return encode_url(url)
-    except httpx.InvalidURL as error:
+        return URL(encode_url(url), encoded=True)
+    except (httpx.InvalidURL, ValueError) as error:
         raise SettingsError(f"the address {url!r} cannot be read: {error}") from None
 
 

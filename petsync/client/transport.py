@@ -24,11 +24,13 @@ import aiohttp
 import httpx
 from yarl import URL
 
+from petsync._version import __version__
 from petsync.client.origin import is_loopback
 from petsync.errors import PetsyncError, SettingsError
 from petsync.protocol.operations import NewReader, Response
 
 __all__ = [
+    "AGENT",
     "ERRORS",
     "UNTRUSTED",
     "AiohttpTransport",
@@ -49,6 +51,10 @@ __all__ = [
 
 ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError, EOFError)
 """The errors of a transport that received no complete response."""
+
+AGENT = f"petsync/{__version__}"
+"""The User-Agent of every request."""
+_HEADERS = {"user-agent": AGENT, "accept-encoding": "gzip, deflate"}
 
 UNTRUSTED = (
     "PETSYNC_CA_FILE can name a file with the certificate authorities to trust, and "
@@ -141,12 +147,14 @@ def _build_unusable_error(what: str, error: OSError) -> SettingsError:
 
 
 class Transport(Protocol):
-    """Sends one request to the service, and returns the complete response."""
+    """Sends one request to the service, and returns the complete response. It adds the headers that
+    are the same for all requests.
+    """
 
     async def send(
         self,
         method: str,
-        url: str,
+        url: URL,
         headers: Mapping[str, str],
         body: bytes,
         bounds: Bounds,
@@ -155,7 +163,7 @@ class Transport(Protocol):
     ) -> Response:
         """Send the request, and return the decompressed response.
 
-        `url` is a result of `origin.encode_url`. `on_sent` gets the number of bytes of the body
+        `url` is encoded, as by `origin.encode_url`. `on_sent` gets the number of bytes of the body
         that were sent so far. The body of a successful response goes to the result of `new_reader`,
         if given. Raises one of ERRORS if no complete response arrives, and
         TooLongError for a successful response above the size limit.
@@ -177,6 +185,9 @@ class AiohttpTransport:
     def __init__(self, base_url: str, timeout: float) -> None:
         secure = urlsplit(base_url).scheme == "https"
         proxy, login = proxy_for(base_url)
+        proxy_login = {} if login is None else {_PROXY_HEADER: aiohttp.encode_basic_auth(*login)}
+        # The proxy reads the login in the request or, for https, in CONNECT.
+        headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
         self._seconds = timeout
         self._timeouts: dict[float | None, aiohttp.ClientTimeout] = {}
         self._client = aiohttp.ClientSession(
@@ -185,13 +196,11 @@ class AiohttpTransport:
                 keepalive_timeout=_IDLE_SECONDS,
                 ssl=ssl_context() if secure else True,
             ),
+            headers={**_HEADERS, **headers},
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=proxy,
         )
-        proxy_login = {} if login is None else {_PROXY_HEADER: aiohttp.encode_basic_auth(*login)}
-        # The proxy reads the login in the request or, for https, in CONNECT.
-        self._headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
         # aiohttp would repeat a PUT or DELETE after a lost connection, although the service may
         # have processed the first request. client/retry.py decides about retries. The attribute is
         # private: another version of aiohttp may lack it.
@@ -201,7 +210,7 @@ class AiohttpTransport:
     async def send(
         self,
         method: str,
-        url: str,
+        url: URL,
         headers: Mapping[str, str],
         body: bytes,
         bounds: Bounds,
@@ -235,25 +244,27 @@ class AiohttpTransport:
     async def _exchange(
         self,
         method: str,
-        url: str,
+        url: URL,
         headers: Mapping[str, str],
         body: bytes | AsyncIterator[bytes],
         bounds: Bounds,
         new_reader: NewReader | None,
         seconds: float | None = None,
     ) -> Response:
-        async with self._client.request(
+        response = await self._client.request(
             method,
-            URL(url, encoded=True),
-            headers={**headers, **self._headers} if self._headers else headers,
+            url,
+            headers=headers,
             data=body or None,
             allow_redirects=False,
             proxy_headers=self._proxy_headers,
             timeout=self._timeout_of(seconds),
-        ) as response:
-            head = Response(response.status, _decode_headers(response.raw_headers), b"")
-            if new_reader is None and _is_short(head, bounds.size):
-                return Response(head.status, head.headers, await response.read())
+        )
+        status, received = response.status, _decode_headers(response.raw_headers)
+        if new_reader is None and _is_short(received, _max_size(status, bounds.size)):
+            return Response(status, received, await response.read())
+        head = Response(status, received, b"")
+        async with response:
             return await _read_body(response.content.iter_any(), head, bounds.size, new_reader)
 
     def _timeout_of(self, seconds: float | None) -> aiohttp.ClientTimeout:
@@ -357,7 +368,7 @@ class HttpxTransport:
     async def send(
         self,
         method: str,
-        url: str,
+        url: URL | str,
         headers: Mapping[str, str],
         body: bytes,
         bounds: Bounds,
@@ -391,7 +402,9 @@ class HttpxTransport:
         if not self._is_borrowed:
             await self._given.aclose()
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Any:
+    async def _send(
+        self, method: str, url: URL | str, headers: Mapping[str, str], body: bytes
+    ) -> Any:
         given = self._given
         is_client = not hasattr(given, "handle_async_request")
         if is_client and given.is_closed:
@@ -410,7 +423,13 @@ class HttpxTransport:
         if method != "GET" and not uses_auth:  # The client's auth may repeat a refused request.
             extensions["trace"] = _refuse_repeat()
         build = given.build_request if is_client and not self._is_plain else self._library.Request
-        request = build(method, url, headers=headers, content=body or None, extensions=extensions)
+        request = build(
+            method,
+            str(url),
+            headers={**_HEADERS, **headers},
+            content=body or None,
+            extensions=extensions,
+        )
         if not is_client:
             return await given.handle_async_request(request)
         auth = {} if uses_auth else {"auth": None}
@@ -457,7 +476,7 @@ async def _read_response(response: Any, size: int, new_reader: NewReader | None)
         return await _read_body(response.aiter_raw(), head, size, new_reader)
     # The transport or an event hook has already decompressed the body.
     content = await response.aread()
-    if len(content) > _max_size(head, size):
+    if len(content) > _max_size(head.status, size):
         content = _truncate(content, head, size)
     return replace(head, body=content)
 
@@ -542,12 +561,13 @@ def _build_timeout_error(seconds: float) -> TimeoutError:
     return TimeoutError(f"it was not complete after {seconds:g} seconds")
 
 
-def _is_short(head: Response, size: int) -> bool:
-    """Return true if, according to the headers, the body is not compressed and not too large."""
-    headers = head.headers
+def _is_short(headers: Mapping[str, str], limit: int) -> bool:
+    """Return true if, according to the headers, the body is not compressed, and has at most `limit`
+    bytes.
+    """
     length = headers.get("content-length", "")
     is_plain = "content-encoding" not in headers and "transfer-encoding" not in headers
-    return is_plain and length.isdecimal() and int(length) <= _max_size(head, size)
+    return is_plain and length.isdecimal() and int(length) <= limit
 
 
 async def _read_body(
@@ -556,12 +576,12 @@ async def _read_body(
     """Return the response with its decompressed body. Raises TooLongError, and ClientPayloadError
     if the body cannot be decompressed.
     """
-    limit = _max_size(head, size)
+    limit = _max_size(head.status, size)
     stated = head.headers.get("content-length", "")
-    if _is_success(head) and stated.isdecimal() and int(stated) > limit:
+    if _is_success(head.status) and stated.isdecimal() and int(stated) > limit:
         raise _build_too_long_error(size)  # Nothing of the body is read.
     decoder = _decoder(head.headers.get("content-encoding", ""))
-    reader = new_reader(head) if new_reader is not None and _is_success(head) else None
+    reader = new_reader(head) if new_reader is not None and _is_success(head.status) else None
     # This needs half the memory of a list of the pieces that is joined.
     content = BytesIO()
     write = content.write if reader is None else reader.write
@@ -582,19 +602,19 @@ async def _read_body(
     return replace(head, body=content.getvalue(), reader=reader)
 
 
-def _is_success(head: Response) -> bool:
-    return 200 <= head.status < 300
+def _is_success(status: int) -> bool:
+    return 200 <= status < 300
 
 
-def _max_size(head: Response, size: int) -> int:
-    return size if _is_success(head) else min(size, _MAX_ERROR_BYTES)
+def _max_size(status: int, size: int) -> int:
+    return size if _is_success(status) else min(size, _MAX_ERROR_BYTES)
 
 
 def _truncate(content: bytes, head: Response, size: int) -> bytes:
     """Return the beginning of an error response. Raises TooLongError for a successful response."""
-    if _is_success(head):
+    if _is_success(head.status):
         raise _build_too_long_error(size)
-    return content[: _max_size(head, size)]
+    return content[: _max_size(head.status, size)]
 
 
 def _build_too_long_error(size: int) -> TooLongError:

@@ -16,10 +16,10 @@ from urllib.parse import SplitResult, parse_qsl, unquote_plus, urlencode, urlspl
 import httpx
 import msgspec
 
-from petsync._version import __version__
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.client.origin import is_loopback
 from petsync.client.transport import (
+    AGENT,
     ERRORS,
     UNTRUSTED,
     Bounds,
@@ -458,7 +458,6 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
 
 log = logging.getLogger(__name__)
 _MAX_RESPONSE_BYTES = 256 * 1024
-_AGENT = f"petsync/{__version__}"
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -534,7 +533,7 @@ class TokenEndpoint:
         self, method: str, url: str, form: Secret, authorization: Secret | None
     ) -> TokenResponse:
         headers = {"accept": "application/json", "accept-encoding": "identity"}
-        headers["user-agent"] = _AGENT
+        headers["user-agent"] = AGENT
         if method == "POST":
             headers["content-type"] = _FORM
         if authorization is not None:
