@@ -78,7 +78,7 @@ held back. All other results stay unchanged.
 _NO_CODE = '""'
 _OPTIONAL = (
     *(("Plan", name) for name in ("files", "labels", "moved_ids", "warnings")),
-    *(("Plan", name) for name in ("source_rows", "namesakes")),
+    *(("Plan", name) for name in ("source_rows", "namesakes", "selected_ids")),
     ("Slot", "fixed_in"),
 )
 """The types and the fields of a saved plan that may be absent."""

@@ -58,6 +58,7 @@ def full_plan() -> Plan:
         moved_ids=(2, 3),
         source_rows={3: SourceRow(source="pets.xlsx", row=7, row_pet=FULL, may_be=(7, ("r", 3)))},
         namesakes=(7, 9),
+        selected_ids=(7,),
         older=(5,),
         sentinels=(FULL,),
     )

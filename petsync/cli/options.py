@@ -679,15 +679,14 @@ class Selection:
     def __bool__(self) -> bool:
         return bool(self.pets or self.columns)
 
-    def of(self, plan: Plan, sheet: Sheet | None) -> tuple[Plan, tuple[int, ...] | None]:
-        """Return the selected part of the plan, and the ids of the selected pets, None for all
-        pets. A name is that of a pet that the plan changes, else that of a pet in conflict, blocked
-        or unchanged. Raises UsageError for a name that no pet or several pets have.
+    def of(self, plan: Plan, sheet: Sheet | None) -> Plan:
+        """Return the selected part of the plan. A name is that of a pet that the plan changes, else
+        that of a pet in conflict, blocked or unchanged. Raises UsageError for a name that no pet or
+        several pets have.
         """
         if not self:
-            return plan, None
-        ids = self._find_ids(plan, sheet)
-        return plan.select(ids=ids, fields=self.columns or None), ids
+            return plan
+        return plan.select(ids=self._find_ids(plan, sheet), fields=self.columns or None)
 
     def _find_ids(self, plan: Plan, sheet: Sheet | None) -> tuple[int, ...] | None:
         if not self.pets:

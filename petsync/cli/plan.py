@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatch
@@ -476,11 +476,11 @@ def plan_command(
     connected = context.connect(find_url, find_job=find_job)
     with connected as store, progress.show_lookups(context.err, text) as step:
         plan, read = plan_from_sheet(store, sheet, compare_options, step)
-        plan, only = selection.of(plan, read)
+        plan = selection.of(plan, read)
     warn_of_coverage(context, plan.coverage)
     if plan.changes:
         _warn_of_missing_write(context, store)
-    save_and_print(context, plan, outputs, form, limit, only)
+    save_and_print(context, plan, outputs, form, limit)
     code = verdict_code(plan)
     if code == GuardError.exit_code:
         context.say("error: the guard refuses this plan; it would not be applied", "bold red")
@@ -517,33 +517,20 @@ def find_saved_plan(outputs: Iterable[Path]) -> Path | None:
 
 
 def save_and_print(
-    context: Context,
-    plan: Plan,
-    outputs: Sequence[Path],
-    form: str,
-    limit: int | None,
-    only: Collection[int] | None = None,
+    context: Context, plan: Plan, outputs: Sequence[Path], form: str, limit: int | None
 ) -> None:
     """Save the plan in the files, and print it. HTML and Markdown are not printed if a file has the
-    same format. `only` has the ids of the pets that the user selected: text and Markdown only count
-    the conflicts and errors of other rows.
+    same format.
     """
-    kinds = [save(plan, path, form, limit, only) for path in outputs]
+    kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
-        print_plan(context, plan, form, limit, only)
+        print_plan(context, plan, form, limit)
     for path in outputs:
         context.say(f"Saved {path}.")
 
 
-def save(
-    plan: Plan,
-    path: Path,
-    form: str = "text",
-    limit: int | None = 0,
-    only: Collection[int] | None = None,
-) -> str:
-    """Write the plan in the format of the path's suffix, else of `form`, and return the format; for
-    `only`, see `save_and_print`.
+def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> str:
+    """Write the plan in the format of the path's suffix, else of `form`, and return the format.
 
     Text and Markdown have the first `limit` rows of each kind, 0 for all; with None, text has all
     rows, and Markdown has the first 100.
@@ -559,10 +546,10 @@ def save(
         from petsync.report.text import plain_text
         from petsync.report.views.plan import plan_view
 
-        text = plain_text(plan_view(plan, limit=limit or None, only=only)).encode() + b"\n"
+        text = plain_text(plan_view(plan, limit=limit or None)).encode() + b"\n"
         write_atomically(path, text, like=plan.source, error=SheetError)
     elif kind == "md":
-        write_atomically(path, _markdown(plan, limit, only), like=plan.source, error=SheetError)
+        write_atomically(path, _markdown(plan, limit), like=plan.source, error=SheetError)
     else:
         from petsync.apply.planfile import save_plan
 
@@ -668,24 +655,18 @@ def _explain(
     return 0
 
 
-def print_plan(
-    context: Context,
-    plan: Plan,
-    form: str,
-    limit: int | None,
-    only: Collection[int] | None = None,
-) -> None:
-    """Print the plan in this format on standard output; for `only`, see `save_and_print`."""
+def print_plan(context: Context, plan: Plan, form: str, limit: int | None) -> None:
+    """Print the plan in this format on standard output."""
     if form == "json":
         context.show(plan.to_json())
     elif form == "html":
         context.show(_html(plan))
     elif form == "md":
-        context.show(_markdown(plan, limit, only))
+        context.show(_markdown(plan, limit))
     else:
         from petsync.report.views.plan import plan_view
 
-        context.show_view(plan_view(plan, limit=_row_limit("text", limit), only=only))
+        context.show_view(plan_view(plan, limit=_row_limit("text", limit)))
 
 
 def _row_limit(form: str, limit: int | None) -> int | None:
@@ -693,11 +674,11 @@ def _row_limit(form: str, limit: int | None) -> int | None:
     return _DEFAULT_ROWS[form] if limit is None else limit or None
 
 
-def _markdown(plan: Plan, limit: int | None, only: Collection[int] | None) -> bytes:
+def _markdown(plan: Plan, limit: int | None) -> bytes:
     from petsync.report.markdown import document_markdown
     from petsync.report.views.plan import plan_view
 
-    view = plan_view(plan, limit=_row_limit("md", limit), has_fingerprint=True, only=only)
+    view = plan_view(plan, limit=_row_limit("md", limit), has_fingerprint=True)
     return document_markdown(view).encode()
 
 

@@ -67,7 +67,7 @@ from petsync.errors import GuardError, InterruptedRunError, PetsyncError
 from petsync.plan.guard import UndoKeywords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from petsync.models import Pet
     from petsync.plan.plan import Inbound, Plan
@@ -331,14 +331,14 @@ def apply_command(
                     if plan_path
                     else plan_from_sheet(store, source, compare_options, step)
                 )
-            plan, only = selection.of(*read)
+            plan = selection.of(*read)
             sheet = read[1]
             _check_fit(plan, sheet, results, page)
             if plan.changes:
                 store.api.aio.session.require_write()
             if into_sheet:
                 _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
-            if not confirm_plan(context, plan, yes, limit or None, only):
+            if not confirm_plan(context, plan, yes, limit or None):
                 if not is_interactive():
                     context.suggest("apply", source, "--yes", repeat=None, url=True)
                 return PENDING
@@ -349,16 +349,7 @@ def apply_command(
             outputs.remember(plan, _build_request(into_sheet, results))
             report, error = apply_plan(context, store, plan, **pacing)
         is_listed = is_same_output()
-        return finish_run(
-            context,
-            report,
-            error,
-            sheet,
-            page,
-            outputs=outputs,
-            is_listed=is_listed,
-            is_part=only is not None,
-        )
+        return finish_run(context, report, error, sheet, page, outputs=outputs, is_listed=is_listed)
 
 
 def _offer_to_finish(
@@ -406,18 +397,16 @@ def finish_run(
     *,
     outputs: Outputs,
     is_listed: bool = False,
-    is_part: bool = False,
     is_again: bool = False,
 ) -> int:
     """Write the files, print the report and what to do next, and return the exit code. With
-    `is_listed`, the user has just read the plan: the report does not list its rows again; nor does
-    it list rows that are not sent with `is_part`, as the user has selected pets. With
+    `is_listed`, the user has just read the plan: the report does not list its rows again. With
     `is_again`, only what is missing is written into the results file and the sheet.
     """
     # Write the files first, because printing fails if standard output is a closed pipe.
     written = _write_outputs(report, sheet, page, outputs, is_again=is_again)
     code = report.exit_code or written.code
-    _print(context, report, code, is_listed=is_listed, is_part=is_part)
+    _print(context, report, code, is_listed=is_listed)
     for line, style in written.lines:
         context.say(line, style)
     if error is not None:
@@ -522,16 +511,14 @@ def confirm_plan(
     plan: Plan,
     yes: bool,
     limit: int | None = 20,
-    only: Collection[int] | None = None,
 ) -> bool:
     """Show the plan, and return true if it is to be sent: `yes` is set, the plan is empty, or the
-    user agrees. Without a terminal, the user cannot agree. `only` has the ids of the pets that the
-    user selected. Raises GuardError.
+    user agrees. Without a terminal, the user cannot agree. Raises GuardError.
     """
     from petsync.report.text import show
     from petsync.report.views.plan import plan_view
 
-    show(plan_view(plan, limit=limit, only=only), context.err)
+    show(plan_view(plan, limit=limit), context.err)
     plan.require_ok()
     if yes or not plan.changes:
         return True
@@ -560,9 +547,7 @@ def is_same_output() -> bool:
         return False
 
 
-def _print(
-    context: Context, report: Report, exit_code: int, *, is_listed: bool, is_part: bool
-) -> None:
+def _print(context: Context, report: Report, exit_code: int, *, is_listed: bool) -> None:
     if context.as_json:
         from petsync.report.json import report_json
 
@@ -570,7 +555,7 @@ def _print(
     else:
         from petsync.report.views.run import report_view
 
-        view = report_view(report, is_listed=is_listed, is_part=is_part, has_undo=False)
+        view = report_view(report, is_listed=is_listed, has_undo=False)
         context.show_view(view)
 
 
@@ -1021,12 +1006,11 @@ def undo_command(
             if ids or kinds or query is not None:
                 plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
             _show_undone_run(context, store, plan)
-            only = ids or None
             if is_preview:
-                return _save_undo(context, plan, outputs, output_format, limit, only)
+                return _save_undo(context, plan, outputs, output_format, limit)
             if plan.changes:
                 store.api.aio.session.require_write()
-            if not confirm_plan(context, plan, yes, only=only):
+            if not confirm_plan(context, plan, yes):
                 if not is_interactive():
                     context.suggest("undo", plan.undoes, "--yes", repeat=None, url=False)
                 return PENDING
@@ -1034,14 +1018,7 @@ def undo_command(
             run_outputs = build_outputs(store)
         is_listed = is_same_output()
         return finish_run(
-            context,
-            report,
-            error,
-            None,
-            page,
-            outputs=run_outputs,
-            is_listed=is_listed,
-            is_part=bool(ids),
+            context, report, error, None, page, outputs=run_outputs, is_listed=is_listed
         )
 
 
@@ -1062,9 +1039,8 @@ def _save_undo(
     outputs: tuple[Path, ...],
     form: str,
     limit: int | None,
-    only: Collection[int] | None,
 ) -> int:
-    save_and_print(context, plan, outputs, form, limit, only)
+    save_and_print(context, plan, outputs, form, limit)
     saved = find_saved_plan(outputs)
     if plan.verdict.ok and form == "text" and plan.changes:
         if saved is not None:

@@ -1198,6 +1198,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of the store's pets with the name of an add without an id, unset if there are none.
     Any other pet with such a name was added since.
     """
+    selected_ids: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The ids for which `select` made this part of a plan, in order; unset without such a
+    selection.
+    """
 
     def __post_init__(self) -> None:
         if isinstance(self.changes, list):  # msgspec decodes a sequence as a list.
@@ -1373,6 +1377,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             ids = [*ids]
         if isinstance(numbers, Iterator):
             numbers = [*numbers]
+        selected_ids = self.selected_ids
+        if ids is not None:
+            wanted = {*_whole_numbers(ids, "ids")}
+            known = wanted if selected_ids is msgspec.UNSET else wanted.intersection(selected_ids)
+            selected_ids = tuple(sorted(known))
         changes = select_changes(
             self.changes,
             self.address,
@@ -1397,6 +1406,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             conflicts=conflicts,
             left_out=left_out,
             raw_notes=tuple(dict.fromkeys(notes)),
+            selected_ids=selected_ids,
         )
         return part.with_verdict()
 

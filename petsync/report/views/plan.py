@@ -77,12 +77,11 @@ def plan_view(
     *,
     limit: int | None = 20,
     has_fingerprint: bool = False,
-    only: Collection[int] | None = None,
 ) -> Document:
-    """Return the plan with the first `limit` rows of each kind; None shows all rows. `only` has the
-    ids of the pets that the user selected: conflicts and errors of other rows are only counted.
+    """Return the plan with the first `limit` rows of each kind; None shows all rows. If the user
+    selected pets by their ids, conflicts and errors of other rows are only counted.
     """
-    return Document("", _blocks(plan, limit, only, has_fingerprint=has_fingerprint))
+    return Document("", _blocks(plan, limit, has_fingerprint=has_fingerprint))
 
 
 def plan_page_view(plan: Plan) -> Document:
@@ -102,10 +101,8 @@ def inbound_view(inbound: Inbound, *, limit: int | None = 20) -> Document:
     return Document(f"For the sheet {inbound.source}", _inbound_blocks(inbound, limit))
 
 
-def _blocks(
-    plan: Plan, limit: int | None, only: Collection[int] | None, *, has_fingerprint: bool
-) -> Iterator[Block]:
-    shown = plan if only is None else _select_held(plan, only)
+def _blocks(plan: Plan, limit: int | None, *, has_fingerprint: bool) -> Iterator[Block]:
+    shown = plan if plan.selected_ids is msgspec.UNSET else _select_held(plan, plan.selected_ids)
     changes, conflicts = changes_by_kind(plan, limit), conflicts_by_winner(shown, limit)
     blocked, notes = first(shown.blocked, limit), first(_notes(plan), limit)
     yield Summary(words.plan_summary(plan, {kind: each.total for kind, each in changes.items()}))
@@ -139,8 +136,9 @@ def _blocks(
         yield Note(words.where_to_see_all(plan), "quiet")
 
 
-def _select_held(plan: Plan, only: Collection[int]) -> Plan:
+def _select_held(plan: Plan, ids: Collection[int]) -> Plan:
     """Return the plan with the conflicts and errors of these pets, to show it."""
+    only = frozenset(ids)
     return msgspec.structs.replace(
         plan,
         conflicts=tuple(each for each in plan.conflicts if each.pet_id in only),

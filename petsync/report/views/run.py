@@ -100,13 +100,13 @@ def report_view(
     *,
     limit: int | None = 20,
     is_listed: bool = False,
-    is_part: bool = False,
     has_undo: bool = True,
 ) -> Document:
     """Return the totals, and the first `limit` rows of each outcome and cause that needs
-    attention; with `is_listed`, without the rows that the plan above it lists; with `is_part`, as
-    the user has selected pets, without all rows to which the plan has nothing to send.
+    attention; with `is_listed`, without the rows that the plan above it lists. If the user selected
+    pets by their ids, all rows to which the plan has nothing to send are left out.
     """
+    is_part = report.plan.selected_ids is not msgspec.UNSET
     where = "" if is_part else "The plan above lists them."
     listed = words.SHOWN_CAUSES if is_listed or is_part else ()
     blocks = _blocks(report, limit, listed, where, has_undo=has_undo)
