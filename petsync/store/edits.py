@@ -78,7 +78,7 @@ class PetEditor:
         current = await self.api.get_pet_by_id(number)
         known = _with_pet(await self.snapshot() if given is None else given, current)
         sheet = self.read(_frame(number, values), known_statuses=unique_texts(known.rows, "status"))
-        _check_values(sheet)
+        _check_values(sheet, number)
         sheet = replace(sheet, source=f"edit of pet {number}", base=base)
         return _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
 
@@ -103,14 +103,17 @@ def _collect_fields(
 
 
 def _check_text(column: str, value: object) -> str | None:
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
+        # A blank text is an empty one: it does not mean "no change", as a blank cell does.
+        return value if value.strip() else ""
+    if value is None:
         return value
     raise SettingsError(f"{column} is {value!r}; it must be text")
 
 
 def _items(column: str, value: object) -> object:
     if value is None or isinstance(value, str):
-        return value
+        return _check_text(column, value)
     if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
         items = as_items(value)
         items = [*value] if items is None else items
@@ -155,11 +158,15 @@ def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
     return replace(snapshot, pets=PetTable(frame=frame))
 
 
-def _check_values(sheet: Sheet) -> None:
+def _check_values(sheet: Sheet, pet_id: int) -> None:
+    """Raise FindingsError for the first value that would also be an error in a sheet."""
     for each in sheet.problems:
         if each.severity == "error":
             value = "" if each.value in ("", CLEAR) else f"{each.value[:60]!r}: "
-            raise FindingsError(f"{each.column}: {value}{each.problem}", hint=each.suggestion)
+            raise FindingsError(
+                f"pet {pet_id}, {each.column}: {value}{each.problem}",
+                hint=each.suggestion.replace("leave the value out", f"leave {each.column} out"),
+            )
 
 
 def _strip_addresses(plan: Plan) -> Plan:
