@@ -7,7 +7,7 @@ Write `pytest_plugins = ["petsync.testing"]` in the top `conftest.py`; the fixtu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class FakeService(Sandbox):
 
     def __init__(
         self,
-        pets: Iterable[Pet] = (),
+        pets: Iterable[Pet | Mapping[str, Any]] = (),
         *,
         profile: str | Behaviour = "standard",
         auth: bool = True,

@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -90,6 +92,31 @@ def test_a_fake_service_knows_nothing_of_an_earlier_one(
             assert [pet.name for pet in service.pets()] == ["Rex"]
             assert not store.plan(sheet).changes
     assert not (tmp_path / "user").exists()
+
+
+def test_a_pet_may_be_a_dict() -> None:
+    """A dict of a pet's fields is a pet; any other value is an error that shows it."""
+    rex = {"id": 7, "name": "Rex", "tags": ["calm"]}
+    with FakeService([rex]) as service:
+        assert service.pets() == [ps.Pet(id=7, name="Rex", tags=[ps.Tag(None, "calm")])]
+        assert service.put({"name": "Mia"}).id is not None
+        service.reset([rex])
+        assert [pet.id for pet in service.pets()] == [7]
+        wrong: list[tuple[Callable[[Any], object], Any, str]] = [
+            (service.put, {"nam": "Rex"}, "the field 'nam'"),
+            (service.put, "Rex", "'Rex' is not a pet"),
+            (service.reset, rex, "not a list of pets"),
+            (service.reset, [None], "None is not a pet"),
+            (service.remove, "7", "'7', not an integer"),
+            (service.set_faults, 5, "it is not a text"),
+            (service.token, 5, "the scopes are 5"),
+            (FakeService, 5, "the pets are 5"),
+            (lambda seed: FakeService(seed=seed), 5, "seed is 5"),
+        ]
+        for call, value, message in wrong:
+            with pytest.raises(ps.errors.SettingsError, match=message):
+                call(value)
+        assert [pet.id for pet in service.pets()] == [7]
 
 
 @pytest.mark.parametrize("fault", ["drop_before=1", "drop_after=1", "torn=1"])

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from petsync._extras import needs_extra
+from petsync.errors import SettingsError
 from petsync.models import Pet
 
 with needs_extra("sandbox", "petsync.sandbox"):
@@ -43,8 +45,9 @@ class Sandbox:
     """A pet store that runs in a thread. Use it as a context manager, or call `start` and `stop`.
 
     `profile` is `standard`, `live` or a Behaviour; with `auth=False`, no token is required; `db` is
-    the store's file (without it, the store is deleted when the sandbox stops); `pets` and the JSON
-    file `seed` fill an empty store; `faults` is a specification as in `petsync serve --faults`;
+    the store's file (without it, the store is deleted when the sandbox stops); `pets`, each a
+    Pet or a dict of its fields, and the JSON file `seed` fill an empty store; `faults` is a
+    specification as in `petsync serve --faults`;
     `token_lifetime` is in seconds. `client_secret` and `api_key` are random by default;
     `redirect_uris` are allowed in addition to loopback addresses. Without `listens`, there is no
     port, and only `petsync.testing.FakeService` reaches the store. `start` raises SettingsError for
@@ -58,7 +61,7 @@ class Sandbox:
         auth: bool = True,
         db: str | Path | None = None,
         seed: str | Path | None = None,
-        pets: Iterable[Pet] = (),
+        pets: Iterable[Pet | Mapping[str, Any]] = (),
         faults: str | None = None,
         port: int = 0,
         token_lifetime: float = 3600.0,
@@ -77,8 +80,8 @@ class Sandbox:
             port=port,
             profile=profile,
             auth=auth,
-            seed=None if seed is None else Path(seed),
-            pets=tuple(pets),
+            seed=None if seed is None else _as_path(seed),
+            pets=_as_pets(pets),
             faults=faults,
             token_lifetime=token_lifetime,
             credentials=self._credentials,
@@ -172,6 +175,10 @@ class Sandbox:
         """Return a new access token for the scopes: a list, or a string with spaces between them.
         With an `expires_in` of 0 seconds or less, the token has already expired.
         """
+        if not isinstance(scopes, Iterable):
+            raise SettingsError(
+                f"the scopes are {scopes!r}, not a list", hint=f"For example {[*SCOPES]!r}."
+            )
         requested = scopes.split() if isinstance(scopes, str) else scopes
         tokens = self._active.service.tokens
         issued = self._call(lambda: tokens.issue(self.client_id, requested, expires_in=expires_in))
@@ -182,20 +189,28 @@ class Sandbox:
         with closing(self._active.service.storage.connect()) as connection:
             return records.read_all(connection)
 
-    def put(self, pet: Pet) -> Pet:
-        """Store a pet without a request, and return it; a pet without an id gets one."""
+    def put(self, pet: Pet | Mapping[str, Any]) -> Pet:
+        """Store a pet, a Pet or a dict of its fields, without a request, and return it; a pet
+        without an id gets one. Raises SettingsError for another value.
+        """
         service = self._active.service
-        add = partial(records.put_pet, pet=pet, reuse=service.behaviour.reuses_ids)
+        add = partial(records.put_pet, pet=_as_pet(pet), reuse=service.behaviour.reuses_ids)
         return self._call(lambda: service.storage.write(add))
 
     def remove(self, pet_id: int) -> bool:
-        """Remove a pet without a request, and return whether it existed."""
+        """Remove a pet without a request, and return whether it existed. Raises SettingsError if
+        `pet_id` is not an integer.
+        """
+        if not isinstance(pet_id, int):
+            raise SettingsError(f"the id of the pet to remove is {pet_id!r}, not an integer")
         storage = self._active.service.storage
         return self._call(lambda: storage.write(lambda c: records.remove(c, pet_id)))
 
-    def reset(self, pets: Iterable[Pet] = ()) -> None:
-        """Replace all pets and images with these pets, and reset the counts of `requests`."""
-        service, new_pets = self._active.service, list(pets)
+    def reset(self, pets: Iterable[Pet | Mapping[str, Any]] = ()) -> None:
+        """Replace all pets and images with these pets, each a Pet or a dict of its fields, and
+        reset the counts of `requests`. Raises SettingsError for another value.
+        """
+        service, new_pets = self._active.service, _as_pets(pets)
         self._call(lambda: service.storage.write(lambda c: records.replace_all(c, new_pets)))
         service.requests.clear()
 
@@ -225,6 +240,45 @@ class Sandbox:
             return await work()
 
         return asyncio.run_coroutine_threadsafe(run(), self._active.loop).result()
+
+
+def _as_path(seed: object) -> Path:
+    """Return the path. Raises SettingsError for another value."""
+    if not isinstance(seed, str | os.PathLike):
+        raise SettingsError(
+            f"seed is {repr(seed)[:60]}, not the path of a JSON file",
+            hint="Give a list of pets as `pets`.",
+        )
+    return Path(seed)
+
+
+def _as_pets(pets: object) -> tuple[Pet, ...]:
+    """Return the pets. Raises SettingsError if they are not pets."""
+    if isinstance(pets, Pet | Mapping | str) or not isinstance(pets, Iterable):
+        raise SettingsError(
+            f"the pets are {repr(pets)[:60]}, not a list of pets", hint=f"{_GIVE_PETS} in a list."
+        )
+    return tuple(map(_as_pet, pets))
+
+
+_GIVE_PETS = 'Give ps.Pet(name="Rex"), or a dict such as {"name": "Rex"},'
+
+
+def _as_pet(pet: object) -> Pet:
+    """Return the pet, or the pet with the fields of a dict. Raises SettingsError for another
+    value.
+    """
+    if isinstance(pet, Pet):
+        return pet
+    if not isinstance(pet, Mapping):
+        raise SettingsError(f"{repr(pet)[:60]} is not a pet", hint=f"{_GIVE_PETS} for each pet.")
+    fields = Pet.__struct_fields__
+    if unknown := [name for name in pet if name not in fields]:
+        raise SettingsError(
+            f"the field {unknown[0]!r} of {repr(dict(pet))[:60]} is not a field of a pet",
+            hint=f"The fields are {', '.join(fields)}.",
+        )
+    return Pet(**pet)
 
 
 def _run(running: Running) -> None:

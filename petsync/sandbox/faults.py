@@ -382,6 +382,8 @@ _NO_HIT = Hit()
 
 def parse(spec: str) -> Faults:
     """Return the faults of a specification. Raises SettingsError if it is invalid."""
+    if not isinstance(spec, str):
+        raise _item_error(spec, "it is not a text")
     values: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in spec.split(","))):
         key, sign, text = (part.strip() for part in item.partition("="))
