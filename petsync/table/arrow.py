@@ -20,6 +20,7 @@ import pyarrow as pa
 from petsync._collector import pause_collection
 from petsync.errors import SettingsError
 from petsync.models import Pet, Tag, TagName
+from petsync.table.columns import COLUMNS
 from petsync.table.frame import (
     EXTRA,
     decode_fields,
@@ -65,6 +66,11 @@ SCHEMA = pa.schema(
 )
 """The schema of a table of pets. A tag without a name has a null in `tags`, and a tag without an id
 has a null in `tag_ids`.
+"""
+
+_COLUMNS = pd.Index(COLUMNS)
+"""The names of the columns of `rows_from_table`. As these DataFrames share them, pandas prepares
+the search for a name only once.
 """
 
 
@@ -214,7 +220,10 @@ def rows_from_table(table: pa.Table) -> pd.DataFrame:
             extra = _split_extra(texts, columns["tags"])
             if any(extra):
                 columns[EXTRA] = pd.Series(extra, dtype=object)
-        return pd.DataFrame(columns, copy=False)
+        frame = pd.DataFrame(columns, copy=False)
+        if EXTRA not in columns:
+            frame.columns = _COLUMNS
+        return frame
 
 
 def rows_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
