@@ -48,6 +48,7 @@ from petsync.table.frame import (
     ids_of,
     is_blank,
     lacks_id,
+    mask_rows,
     pets_at,
     plain_values,
     select,
@@ -201,7 +202,7 @@ def _iter_agreed_rows(
     }
     frame = with_pet_ids(sheet.rows, {**report.plan.recognised, **added})
     stuck = {result.row for result in report.results if not result.is_in_store} - set(sent)
-    is_done = ~frame.index.isin(stuck) & ~has_action(frame, "ignore")
+    is_done = ~mask_rows(frame, stuck) & ~has_action(frame, "ignore")
     rows = select(frame, is_done)
     edited = match.any_unit(match.edited_units(rows, np.arange(len(rows)), base))
     rows = select(rows, edited | has_action(rows, "delete"))
@@ -562,12 +563,12 @@ def compare_rows(
     shared = find_shared_pets(sheet, recognised) & recognised.keys()
     is_compared = has_pet & ~has_action(frame, "delete")
     if shared:
-        is_compared &= ~frame.index.isin([*shared])
+        is_compared &= ~mask_rows(frame, shared)
     rows_now = select(frame, is_compared)
     places = match.positions(rows_now["id"].array, snapshot.rows)
     at = np.flatnonzero(places >= 0)
     masks = {**match.differences(rows_now, at, snapshot.rows, places[at])}
-    is_unclear = rows_now.index[at].isin([row for row in unclear if row is not None])
+    is_unclear = mask_rows(rows_now, unclear)[at]
     masks["category"], cells = _find_category_differences(
         masks["category"],
         rows_now if len(at) == len(rows_now) else rows_now.iloc[at],

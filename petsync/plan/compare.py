@@ -74,6 +74,7 @@ from petsync.table.frame import (
     ids_of,
     is_blank,
     lacks_id,
+    mask_rows,
     pets_at,
     pets_from_frame,
     plain_values,
@@ -315,7 +316,7 @@ def _collect_ids(sheet: Sheet, conflicts: Iterable[Conflict]) -> frozenset[int]:
     rows = [each.row for each in conflicts]
     if not rows or "id" not in sheet.rows:
         return frozenset()
-    is_conflict = sheet.rows.index.isin(rows)
+    is_conflict = mask_rows(sheet.rows, rows)
     found = plain_values(sheet.rows["id"].array[is_conflict])
     return frozenset(each for each in found if each is not None)
 
@@ -1724,6 +1725,8 @@ def _find_moved_rows(
     values that only one pet had `before`.
     """
     moved = {each.row for each in conflicts if each.row and each.rule == "misplaced-id"}
+    if not exchanges:
+        return moved
     rows = sheet.rows.loc[[each.row for each in exchanges]]
     sole = find_twins(rows, before, is_sole=True) >= 0
     return moved.union(rows.index[sole].tolist())

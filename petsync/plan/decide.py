@@ -72,10 +72,12 @@ from petsync.profile import ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
 from petsync.table.frame import (
+    find_rows,
     has_action,
     has_id_in,
     ids_of,
     lacks_id,
+    mask_rows,
     pets_from_frame,
     unique_texts,
 )
@@ -296,7 +298,7 @@ class Decisions:
     def _iter_other_categories(self, rows: Sequence[int]) -> Iterator[int]:
         """Yield those of the rows whose category really differs from their pet's."""
         frame = self.sheet.rows
-        at = np.flatnonzero(frame.index.isin(rows))
+        at = find_rows(frame, rows)
         for row in iter_rows(frame, at, self.sides.places_of(at)):
             pet = self.sides.pet(row.place)
             old = self._base_of(row, pet.id)
@@ -312,7 +314,7 @@ class Decisions:
         frame = self.sheet.rows
         own = [row for row, each in self.remarks.recognised.items() if each == pet_id]
         pet = self.pet_of(pet_id)
-        for row in iter_rows(frame, has_id_in(frame, {pet_id}) | frame.index.isin(own)):
+        for row in iter_rows(frame, has_id_in(frame, {pet_id}) | mask_rows(frame, own)):
             old, rules = self._base_of(row, pet_id), dict(self._judged.get(row.number, ()))
             if pet is not None:
                 # The comparison by columns has found the other units equal, or the row unedited.

@@ -43,6 +43,7 @@ from petsync.table.frame import (
     has_id_in,
     is_blank,
     lacks_id,
+    mask_rows,
     pets_at,
     pets_from_frame,
     plain_values,
@@ -263,12 +264,12 @@ class _IntakeInput:
         self._places = match.positions(self.rows["id"].array, self._pets)
         self._old = _positions(self.rows["id"].array, base)
         asks = has_action(self.rows, "merge", "update")
-        adds = has_action(self.rows, *ADDING) & self.rows.index.isin(list(pet_ids))
+        adds = has_action(self.rows, *ADDING) & mask_rows(self.rows, pet_ids)
         self._shared = find_shared_pets(sheet, pet_ids)
-        self._takes: Mask = (asks | adds) & ~self.rows.index.isin([*self._shared])
+        self._takes: Mask = (asks | adds) & ~mask_rows(self.rows, self._shared)
         if not self._leads:
             conflict_rows = [c.row for c in self._plan.conflicts if not c.clashes]
-            self._takes = self._takes & ~self.rows.index.isin(conflict_rows)
+            self._takes = self._takes & ~mask_rows(self.rows, conflict_rows)
 
     def edits(self) -> Iterator[RowEdit]:
         """Yield the rows that take values, in the sheet's order."""
@@ -328,9 +329,9 @@ class _IntakeInput:
         store.
         """
         lacking = self._takes & (self._places < 0) & ~lacks_id(self.rows)
-        is_removed = lacking & ~self.rows.index.isin(self._unanswered)
+        is_removed = lacking & ~mask_rows(self.rows, self._unanswered)
         known = is_removed & (
-            self._old >= 0 if self._leads else self.rows.index.isin(self._plan.deleted_in_store)
+            self._old >= 0 if self._leads else mask_rows(self.rows, self._plan.deleted_in_store)
         )
         missing, new = missing_columns(self._sheet, None if self._leads else self._base)
         goes = known & self._options.delete_missing

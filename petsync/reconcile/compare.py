@@ -79,6 +79,7 @@ from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import (
+    find_rows,
     has_action,
     has_id_in,
     ids_of,
@@ -293,7 +294,7 @@ def note_undos(comparison: Comparison, known: Collection[Difference]) -> Iterato
     ]
     rows = {row for row, *_ in notes}
     frame = with_pet_ids(comparison.sheet.content.rows, comparison.pet_ids)
-    lines = {line.number: line for line in iter_rows(frame, frame.index.isin(rows))}
+    lines = {line.number: line for line in iter_rows(frame, find_rows(frame, rows))}
     for row, problem, way in sorted(notes):
         yield Difference(
             kind="note",

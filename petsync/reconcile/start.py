@@ -70,6 +70,7 @@ from petsync.store.runs import OutputRequest, Outputs
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import (
+    find_rows,
     has_action,
     has_id_in,
     lacks_id,
@@ -736,7 +737,7 @@ def with_new_rows(
     rows = comparison.sheet.rows
     added = [
         msgspec.structs.replace(build_pet(row.values), id=pets[row.number])
-        for row in iter_rows(rows[rows.index.isin(pets)])
+        for row in iter_rows(rows, find_rows(rows, pets))
     ]
     named = comparison.sheet.named_ids - base.ids - {*context.job.guard.sentinels}
     if context.job.mode == "two-way" and named:

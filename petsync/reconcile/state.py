@@ -1558,8 +1558,7 @@ def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     rows = sheet.rows
     if not wanted or "id" not in rows:
         return {}
-    rows = rows[has_id_in(rows, wanted)]
-    lines = iter_rows(rows)
+    lines = iter_rows(rows, has_id_in(rows, wanted))
     row_pets = ((line.pet_id or 0, build_pet(line.values)) for line in lines)
     return {(pet_id, c): cell(pet, c) for pet_id, pet in row_pets for c in wanted[pet_id]}
 

@@ -36,6 +36,7 @@ __all__ = [
     "is_blank",
     "lacks_id",
     "list_values",
+    "mask_rows",
     "number_column",
     "pets_at",
     "pets_from_frame",
@@ -112,9 +113,8 @@ def text_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.Extensio
 
 def number_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.ExtensionArray:
     """Return an Arrow array of int64 as an Int64 array."""
-    return pd.arrays.IntegerArray(
-        np.array(array.fill_null(0)), np.array(array.is_null(), dtype=bool)
-    )
+    values = array.fill_null(0) if array.null_count else array
+    return pd.arrays.IntegerArray(np.array(values), np.array(array.is_null(), dtype=bool))
 
 
 def _frame(pets: Sequence[Pet]) -> pd.DataFrame:
@@ -215,11 +215,13 @@ def has_action(
     return np.asarray(pd.Series(column, copy=False).isin(actions), dtype=bool)
 
 
-def find_rows(frame: pd.DataFrame, rows: Iterable[int]) -> npt.NDArray[np.intp]:
+def find_rows(frame: pd.DataFrame, rows: Iterable[int | None]) -> npt.NDArray[np.intp]:
     """Return the positions of these row numbers in the index of a sheet's frame, in ascending
     order, without those that the index lacks.
     """
-    wanted = np.array([*rows], dtype=np.int64)
+    wanted = np.array([row for row in rows if row is not None], dtype=np.int64)
+    if not len(wanted):
+        return wanted.astype(np.intp)
     if not frame.index.is_monotonic_increasing or not frame.index.is_unique or not len(frame):
         return np.flatnonzero(frame.index.isin(wanted))
     # An increasing index is searched without a hash table.
@@ -227,6 +229,13 @@ def find_rows(frame: pd.DataFrame, rows: Iterable[int]) -> npt.NDArray[np.intp]:
     places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
     found: npt.NDArray[np.intp] = places[numbers[places] == wanted]
     return found
+
+
+def mask_rows(frame: pd.DataFrame, rows: Iterable[int | None]) -> Mask:
+    """Return a mask of the rows of a sheet's frame that have these numbers in its index."""
+    mask = np.zeros(len(frame), dtype=bool)
+    mask[find_rows(frame, rows)] = True
+    return mask
 
 
 def is_blank(column: pd.api.extensions.ExtensionArray) -> Mask:
