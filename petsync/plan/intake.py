@@ -483,7 +483,7 @@ class _IntakeInput:
         return self._leads or self._options.owners.get(unit) == "store"
 
     def _mask_blank_beside(self, column: Column, at: Positions, *, leads: bool) -> Mask:
-        blank = is_blank(self.rows[column].array.take(at))
+        blank = is_blank(self.rows[column].array)[at]
         some = np.flatnonzero(blank)
         if not len(some):
             return blank
