@@ -208,14 +208,16 @@ def find_rows_elsewhere(
 
 def note_second_rows(context: RoundContext, comparison: Comparison) -> Iterator[Difference]:
     """Yield a note on each row whose pet, after the plan, is not among the pets that this job
-    covers, but among those for which another job adds rows to its own sheet.
+    covers, but among those for which another job adds rows to its own sheet. Jobs that cover all
+    pets are left out: they have second rows anyway.
     """
     job, seen = context.job, comparison.seen.rows
     others = [
         each
         for each in context.owner.config.jobs
         if each.enabled and each.name != job.name and each.sheet is not None
-        if each.mode in ("two-way", "pull") and is_same_address(each.url, job.url)
+        if each.mode in ("two-way", "pull") and (each.statuses or each.tags)
+        if is_same_address(each.url, job.url)
     ]
     if not others or not (job.statuses or job.tags):
         return
