@@ -162,7 +162,7 @@ def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
 
     Raises OSError, and filelock.Timeout if another process holds the lock.
     """
-    folder = StatePaths(state).folder
+    folder = StatePaths(state).join()
     check_state_folder(state)
     make_private_folder(folder)
     path = folder / "notify.json"

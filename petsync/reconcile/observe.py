@@ -571,7 +571,7 @@ def read_latest(state: Path) -> dict[str, LatestRound]:
 
 
 def _path(state: Path) -> Path:
-    return StatePaths(state).folder / "latest.json"
+    return StatePaths(state).join("latest.json")
 
 
 def _end(round_: Round) -> float:

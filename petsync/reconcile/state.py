@@ -126,7 +126,7 @@ class StatePaths:
         """
         folder = Path(os.path.realpath(path)).parent
         paths = cls(folder.parent.parent)
-        return paths if folder == paths._path("waiting") else None
+        return paths if folder == paths.join("waiting") else None
 
     def check(self) -> None:
         """Raise PetsyncError if the state folder contains a symbolic link, a pipe or a device, or
@@ -145,24 +145,24 @@ class StatePaths:
     @property
     def history(self) -> Path:
         """The file with every round, one per line."""
-        return self._path("history.jsonl")
+        return self.join("history.jsonl")
 
     def lock(self, job: str) -> Path:
         """Return the lock file of the job, locked during its rounds."""
-        return self._path("locks", f"{file_name(job)}.lock")
+        return self.join("locks", f"{file_name(job)}.lock")
 
     def store_lock(self, store: str) -> Path:
         """Return the lock file of a store, locked by the job that sends to it."""
         digest = hashlib.sha256(store.encode()).hexdigest()[:16]
-        return self._path("locks", f"store.{digest}.lock")
+        return self.join("locks", f"store.{digest}.lock")
 
     def base(self, job: str, part: str = "") -> Path:
         """Return the file of the base: the values that both sides last agreed on."""
-        return self._path("bases", f"{self._name(job, part)}.base")
+        return self.join("bases", f"{self._name(job, part)}.base")
 
     def versions(self, job: str, part: str = "") -> Path:
         """Return the folder with the sheet's versions."""
-        return self._path("versions", self._name(job, part))
+        return self.join("versions", self._name(job, part))
 
     def bases(self, job: str) -> dict[Path, str]:
         """Return the base files of the sheets in the job's folder, each with the sheet's name,
@@ -173,7 +173,7 @@ class StatePaths:
         name = self.formers.get(job, job)
         start = _cut(quote(f"{name}--", safe=_SAFE))
         found, is_cut = dict[Path, str](), False
-        for path in sorted(self._path("bases").glob("*.base")):
+        for path in sorted(self.join("bases").glob("*.base")):
             if path.name.startswith(start):
                 part = unquote(path.stem).removeprefix(f"{name}--")
                 is_cut |= self.base(job, part) != path
@@ -191,12 +191,12 @@ class StatePaths:
         """Return the file that names the plans that the job is applying, or was applying before a
         crash.
         """
-        return self._path("begun", f"{self._name(job, part)}.json")
+        return self.join("begun", f"{self._name(job, part)}.json")
 
     def waiting_path(self, job: str, part: str = "", *, side: str = "") -> Path:
         """Return the file of the plan that waits for approval; each `side` has its own file."""
         ending = f".{side}.json" if side else ".json"
-        return self._path("waiting", f"{self._name(job, part)}{ending}")
+        return self.join("waiting", f"{self._name(job, part)}{ending}")
 
     def rename(self, former: str, job: str, parts: Iterable[str]) -> None:
         """Rename the files that are stored under the job's former name.
@@ -221,7 +221,7 @@ class StatePaths:
         )
         return (*plans, self.versions(job, part), _previous_path(base), base)
 
-    def _path(self, *names: str) -> Path:
+    def join(self, *names: str) -> Path:
         """Return a path below the folder of all reconciliations."""
         return self.state.joinpath("reconcile", *names)
 
