@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from sheetmaking import with_whole_tags
-from shop import plan_of, snapshot_of
+from shop import NO_LIMITS, plan_of, snapshot_of
 from strategies import ids, pets
 
 import petsync as ps
@@ -241,8 +241,9 @@ def test_a_narrow_float_below_its_limit_is_exact_and_a_name_of_one_is_judged() -
 def test_the_id_of_a_tag_in_a_list_is_exact_or_refused(wrong: object) -> None:
     """The id of a tag in a list must be an exact whole number of any type, and is never rounded."""
     tag = {"id": wrong, "name": "shy"}
-    with pytest.raises(SheetError, match=r"column tags in row 0 has a tag .* not an exact whole"):
-        sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]}))
+    (found,) = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]})).problems
+    assert (found.address, found.rule) == ("row 0, tags", "wrong-value")
+    assert "not an exact whole number" in found.problem
     for right, number in ((101.0, 101), (np.int64(101), 101), ("101", 101), (float("nan"), None)):
         tag = {"id": right, "name": "shy"}
         rows = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]})).frame
@@ -253,8 +254,8 @@ def test_the_id_of_a_tag_in_a_list_of_arrow_has_the_digits_of_its_type() -> None
     """The id of a tag in an Arrow list is checked against the digits of its Arrow type."""
     kind = pa.list_(pa.struct([("id", pa.float16()), ("name", pa.string())]))
     table = pa.table({"id": [1], "tags": pa.array([[{"id": 2049.0, "name": "shy"}]], kind)})
-    with pytest.raises(SheetError, match="not an exact whole number"):
-        sheet_from_frame(table.to_pandas(types_mapper=pd.ArrowDtype))
+    (found,) = sheet_from_frame(table.to_pandas(types_mapper=pd.ArrowDtype)).problems
+    assert "not an exact whole number" in found.problem
 
 
 def test_a_frame_that_is_no_catalogue_is_refused() -> None:
@@ -276,6 +277,13 @@ def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
     assert sheet.frame["photo_urls"].isna().tolist() == [True]
 
 
+class _Silent:
+    """A value without a text."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
@@ -290,18 +298,21 @@ def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
         ("status", pd.DataFrame({"a": [1, 2]}), "a value of the type DataFrame"),
         ("photo_urls", [5], "a list with an item of the type int"),
         ("photo_urls", [Tag(1, "a")], "a list with an item of the type Tag"),
+        ("status", _Silent(), "a value of the type _Silent: '…'"),
     ],
 )
-def test_values_of_another_kind_are_refused(column: str, value: object, says: str) -> None:
-    """Values and items of another type are refused with their place, as they would be sent as
-    Python's repr.
+def test_values_of_another_kind_block_their_row(column: str, value: object, says: str) -> None:
+    """A value or item of another type is an error at its place, as it would be sent as Python's
+    repr; the other rows are read.
     """
     frame = pd.DataFrame({"id": [1, 2], "name": "Rex"}, index=["a", "b"], dtype=object)
-    frame[column] = pd.Series([None, value], frame.index, dtype=object)
-    where = rf"column {column} in row 1 \(index 'b'\)"
-    with pytest.raises(SheetError, match=f"{where} has {says}") as refused:
-        sheet_from_frame(frame)
-    assert refused.value.hint
+    frame[column] = pd.Series([3 if column == "id" else None, value], frame.index, dtype=object)
+    sheet = sheet_from_frame(frame)
+    (found,) = sheet.problems
+    assert (found.address, found.rule) == (f"row 1 (index 'b'), {column}", "wrong-value")
+    assert says in found.problem
+    assert found.suggestion.startswith(("Make ", "Its items must be"))
+    assert sheet.rows.index.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -339,10 +350,9 @@ def test_a_tag_without_a_list_is_one_tag() -> None:
 def test_half_a_character_is_refused(column: str) -> None:
     """Half a surrogate pair is refused, because no file and no service accepts it."""
     value = "a\ud800" if column == "name" else ["a\ud800"]
-    with pytest.raises(
-        SheetError, match=f"column {column} in row 0 has half of a surrogate pair at position"
-    ):
-        sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object))
+    (found,) = sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object)).problems
+    assert (found.address, found.rule) == (f"row 0, {column}", "wrong-value")
+    assert "half of a surrogate pair at position" in found.problem
 
 
 CATALOGUE = pd.DataFrame({"id": [7, MAX_ID], "name": ["Bello", "Mia"], "status": ["sold"] * 2})
@@ -503,10 +513,20 @@ def test_values_that_are_no_text_are_judged_as_in_a_workbook() -> None:
 
 
 @pytest.mark.parametrize("value", [b"Bello", {"name": "Bello"}, dt.timedelta(1), {"Bello"}])
-def test_values_that_no_cell_can_hold_are_refused(value: object) -> None:
-    """Values that no cell can contain are refused, as they would be sent as Python's repr."""
-    with pytest.raises(SheetError, match=f"value of the type {type(value).__name__}"):
-        sheet_from_frame(pd.DataFrame({"id": [7], "name": pd.Series([value], dtype=object)}))
+def test_a_pet_whose_row_has_an_odd_value_stays(value: object) -> None:
+    """A value that no cell can contain blocks its row: nothing of it is sent, and its pet does not
+    count as missing, even if the value is the id.
+    """
+    pets = [Pet(id=n, name="Rex", status="sold") for n in range(1, 9)]
+    for column in ("id", "name"):
+        frame = pd.DataFrame({"id": range(1, 8), "name": "Max", "status": "sold"}, dtype=object)
+        frame.at[3, column] = value
+        plan = plan_of(pets, sheet_from_frame(frame), delete_missing=True, guard=NO_LIMITS)
+        (blocked,) = plan.blocked
+        assert f"a value of the type {type(value).__name__}" in blocked.problem
+        assert [each.pet_id for each in plan.updates] == [1, 2, 3, 5, 6, 7]
+        assert 4 not in [each.pet_id for each in plan.deletes]
+        assert not plan.adds
 
 
 def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:

@@ -286,14 +286,16 @@ def is_longer(text: str, limit: int) -> bool:
 
 
 class Fault(NamedTuple):
-    """A record that is not a valid row: the rule that it breaks, its text, the problem, and the
-    column of the text. In a CSV record, the text may belong to any column.
+    """A record that is not a valid row: the rule that it breaks, its text, the problem, the column
+    of the text, and the suggestion, "" for that of the rule. In a CSV record, the text may belong
+    to any column.
     """
 
     rule: str
     value: str
     problem: str
     column: str = "id"
+    suggestion: str = ""
 
 
 @dataclass(frozen=True)

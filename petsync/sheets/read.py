@@ -658,7 +658,8 @@ def _read_records(source: Source, mapper: Mapper) -> Grid:
     columns = ((str(name), mapper.mapping.get(fold_header(str(name)))) for name in frame)
     known = {name: column for name, column in columns if column is not None}
     frame, faults = take_values(frame, known)
-    return replace(grid_from_frame(frame, mapper, numbers, {}), faults=faults).without_blank_rows()
+    grid = grid_from_frame(frame, mapper, numbers, {})
+    return replace(grid, faults={**grid.faults, **faults}).without_blank_rows()
 
 
 class _Validated(NamedTuple):
@@ -738,7 +739,8 @@ class _SheetReader:
         for at, fault in self.grid.faults.items():
             # By default, the note is on the column `id`: the id in such a row of a CSV file may be
             # another pet's.
-            self.notes.add(at, fault.column, Note(fault.rule, fault.value, fault.problem))
+            note = Note(fault.rule, fault.value, fault.problem, fault.suggestion)
+            self.notes.add(at, fault.column, note)
         self._validate_rows()
         renamed = self._note_renamed()
         note_worksheet(self.grid, self.headers, self.notes, renamed)
@@ -999,8 +1001,8 @@ def sheet_from_frame(
     `rules` are the user's own. `edits` are texts to read instead of the values, by row and column.
     Errors name the `source`.
 
-    Raises SheetError if the columns are unknown, misspelled or ambiguous, a header of `mapping` is
-    missing, or a value has a type that its column does not accept.
+    A value that its column cannot have is a finding, which blocks its row. Raises SheetError if the
+    columns are unknown, misspelled or ambiguous, or a header of `mapping` is missing.
     """
     columns = {**(defaults or {}), **(mapping or {})}
     mapper = Mapper.of(source, columns)
@@ -1144,7 +1146,7 @@ def _find_edits(
     # The other columns are needed to find a misspelled one.
     names = shared if new else edited
     labels = sheet.labels or {}
-    grid = grid_from_frame(now[[*names, *new]], mapper, rows, labels)
+    grid = grid_from_frame(now[[*names, *new]], mapper, rows, labels, is_strict=True)
     old = grid_from_frame(before[names], mapper, rows, labels)
     found: dict[tuple[int, str], str] = {}
     for row, items in zip(rows.tolist(), now["tags"] if "tags" in names else (), strict=False):
@@ -1194,9 +1196,12 @@ def grid_from_frame(
     numbers: np.ndarray[Any, np.dtype[np.int64]],
     labels: Mapping[int, str],
     mapping: Mapping[str, str] | None = None,
+    *,
+    is_strict: bool = False,
 ) -> Grid:
-    """Return the grid of a DataFrame whose rows have these numbers and labels. Raises SheetError as
-    `sheet_from_frame` does.
+    """Return the grid of a DataFrame whose rows have these numbers and labels. A value that its
+    column cannot have is a fault of its row or, with `is_strict`, a SheetError. Raises SheetError
+    as `sheet_from_frame` does.
     """
 
     def place(name: Any, position: int) -> str:
@@ -1233,7 +1238,12 @@ def grid_from_frame(
         header_row=0,
         rows=numbers,
         columns=[
-            _cells(partial(place, name), column_of_header[str(name)], column)
+            _cells(
+                partial(place, name),
+                column_of_header[str(name)],
+                column,
+                None if is_strict else faults,
+            )
             for name, column in frame.items()
         ],
         places=header,
@@ -1445,8 +1455,14 @@ def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(repr(name[:40]) for name in itertools.islice(names, _MAX_LISTED))
 
 
-def _cells(place: Callable[[int], str], column_name: str, column: pd.Series[Any]) -> Cells:
-    """Return the cells of a column. Raises SheetError for a value that the column cannot have;
+def _cells(
+    place: Callable[[int], str],
+    column_name: str,
+    column: pd.Series[Any],
+    faults: dict[int, Fault] | None,
+) -> Cells:
+    """Return the cells of a column. A value that the column cannot have becomes an empty cell, and
+    one of the `faults`; without them, and in a column that is not petsync's, it is a SheetError.
     `place` names the column and the row at a position.
     """
 
@@ -1454,7 +1470,12 @@ def _cells(place: Callable[[int], str], column_name: str, column: pd.Series[Any]
         try:
             return _text(column_name, value, digits)
         except _WrongValueError as error:
-            raise SheetError(f"{place(position)} has {error}", hint=error.hint) from None
+            if faults is None or not column_name:
+                raise SheetError(f"{place(position)} has {error}", hint=error.hint) from None
+            problem = f"The cell has {error}."
+            fault = Fault("wrong-value", _shown(value), problem, column_name, error.hint)
+            faults.setdefault(position, fault)
+            return ""
 
     if column_name in ("id", "category_id") and pd.api.types.is_integer_dtype(column.dtype):
         ids = pa.array(column.array, from_pandas=True).cast(pa.large_string())
@@ -1650,9 +1671,19 @@ def _text_of_list(column: str, items: list[Any], digits: int) -> str:
 
 def _wrong_type(column: str, value: Any) -> _WrongValueError:
     return _WrongValueError(
-        f"a value of the type {type(value).__name__}: {str(value)[:40]!r}",
+        f"a value of the type {type(value).__name__}: {_shown(value)!r}",
         f"Make it {'a list or ' if column in LISTS else ''}text; a missing value means no change.",
     )
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value's text; "…" if the value has none that can be encoded."""
+    # An object of the user can raise any error.
+    with suppress(Exception):
+        text = str(value)[:40]
+        text.encode()
+        return text
+    return "…"
 
 
 def _join_items(column: str, items: Sequence[Any], digits: int) -> str:
@@ -1664,7 +1695,7 @@ def _join_items(column: str, items: Sequence[Any], digits: int) -> str:
     for item in present_items:
         if not isinstance(item, kinds):
             raise _WrongValueError(
-                f"a list with an item of the type {type(item).__name__}: {str(item)[:40]!r}",
+                f"a list with an item of the type {type(item).__name__}: {_shown(item)!r}",
                 "Its items must be strings" + (", or ps.Tag." if Tag in kinds else "."),
             )
     if not present_items:

@@ -574,7 +574,7 @@ ROWS = (
     ),
     error(
         "wrong-value",
-        "In JSON or Parquet, the value is of a type that the column cannot have.",
+        "In JSON, Parquet or a DataFrame, the value is of a type that the column cannot have.",
         '"name": {"first": "Bello"}',
         '"name": "Bello"',
         "Write text or a number; in tags and photo addresses, a list of texts.",
