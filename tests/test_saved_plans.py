@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from effort import list_openings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -679,6 +680,12 @@ def test_a_plan_deletes_no_pet_that_its_sheet_names_again(tmp_path: Path, name: 
         store.plan(sheet, delete_missing=True, max_delete=2).save(saved)
         ps.write_sheet(ps.frame_from_pets(pets[:7]), sheet, base=False)
         plan = ps.load_plan(saved)
+
+        def check() -> None:
+            with pytest.raises(StalePlanError):
+                store.check(plan)
+
+        assert list_openings(check, tmp_path) == [name]
         with pytest.raises(StalePlanError, match=r"deletes pet 7 \(Pet 7\), which has a row again"):
             store.apply(plan, progress=False)
         assert box.pets() == pets

@@ -961,8 +961,9 @@ def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
     Raises PlanError if the plan cannot be read, belongs to another store, or was already applied.
     """
     from petsync.apply.planfile import load_plan
-    from petsync.sheets.read import sheet_of
+    from petsync.sheets.read import reading_sheet_once, sheet_of
 
     plan = load_plan(path)
-    store.check(plan)
-    return plan, sheet_of(plan, statuses=store.api.aio.session.profile.statuses)
+    with reading_sheet_once(plan):
+        store.check(plan)
+        return plan, sheet_of(plan, statuses=store.api.aio.session.profile.statuses)

@@ -345,7 +345,8 @@ def apply_command(
             if into_sheet is None:
                 into_sheet = _ask_for_ids(context, plan, sheet, yes=yes)
             outputs = build_outputs(store)
-            store.check(plan)  # Keep the record of a run of this plan that has started meanwhile.
+            # Keep the record of a run of this plan that has started meanwhile.
+            outputs.history.journal.check_unused(plan.fingerprint)
             outputs.remember(plan, _build_request(into_sheet, results))
             report, error = apply_plan(context, store, plan, **pacing)
         is_listed = is_same_output()

@@ -7,9 +7,9 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, partial
@@ -34,7 +34,7 @@ from petsync.plan.match import pets_of
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find_base
-from petsync.sheets.files import Source, make_executor, must_not_be_address
+from petsync.sheets.files import Source, make_executor, must_not_be_address, reading_once
 from petsync.sheets.grid import (
     MAX_CELL_LENGTHS,
     SHOWN_LENGTH,
@@ -139,6 +139,7 @@ __all__ = [
     "read_grid",
     "read_sheet",
     "read_source",
+    "reading_sheet_once",
     "sheet_from_frame",
     "sheet_of",
     "validate_grid",
@@ -1826,10 +1827,11 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
     or has changed since the plan was made. If the run of the plan has written into the file,
     `digest` is the SHA-256 of its new content.
     """
-    if _digest_of_sheet(plan) != (digest or plan.source_digest):
-        return None
-    corrections = {each.address: each.after for each in plan.corrections}
-    sheet = _read_again(plan, statuses, corrections)
+    with reading_sheet_once(plan):
+        if _digest_of_sheet(plan) != (digest or plan.source_digest):
+            return None
+        corrections = {each.address: each.after for each in plan.corrections}
+        sheet = _read_again(plan, statuses, corrections)
     if sheet is None or len(sheet.rows) + len(sheet.blocked) != plan.rows:
         return None
     return sheet
@@ -1843,10 +1845,25 @@ def find_named_again(plan: Plan, *, statuses: Sequence[str] = STATUSES) -> list[
     missing = [
         each.before for each in changes if isinstance(each, Delete) and each.why == "missing"
     ]
-    if not missing or _digest_of_sheet(plan) in ("", plan.source_digest):
+    if not missing:
         return []
-    sheet = _read_again(plan, statuses, {})
+    with reading_sheet_once(plan):
+        if _digest_of_sheet(plan) in ("", plan.source_digest):
+            return []
+        sheet = _read_again(plan, statuses, {})
     return [] if sheet is None else [pet for pet in missing if pet.id in sheet.named_ids]
+
+
+@contextmanager
+def reading_sheet_once(plan: Plan) -> Iterator[None]:
+    """In the block, read the bytes of the plan's sheet only once, if it is a file that can be
+    read.
+    """
+    with ExitStack() as stack:
+        if plan.source != STDIN:
+            with suppress(OSError, ValueError, SheetError):
+                stack.enter_context(reading_once(Path(plan.source)))
+        yield
 
 
 def _digest_of_sheet(plan: Plan) -> str:
