@@ -12,6 +12,7 @@ import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pytest
+from effort import count_threads
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from specimens import MAIN, package
@@ -870,3 +871,13 @@ def test_a_cell_that_no_csv_can_hold_is_refused_in_columns_too(tmp_path):
     pets = PetTable(table_from_pets([Pet(id=7, name="x" * (MAX_CELL_LENGTH + 1))]))
     with pytest.raises(SheetError, match=r"row 2 \(7\) would have a cell of more than 131,072"):
         write_sheet(pets, tmp_path / "pets.csv", base=False)
+
+
+def test_a_small_sheet_is_read_without_threads(tmp_path: Path) -> None:
+    """Reading a small sheet starts no thread, which would take longer than the reading."""
+    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
+    pets = [Pet(id=n, name=f"Pet {n}") for n in range(2_000)]
+    write_sheet(frame_from_pets(pets[:12]), small)
+    write_sheet(frame_from_pets(pets), large)
+    assert count_threads(lambda: ps.read_sheet(large)) > 0
+    assert count_threads(lambda: ps.read_sheet(small)) == 0

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -199,17 +200,20 @@ def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
 def test_the_journal_is_opened_and_read_outside_of_the_event_loop(
     box: Sandbox, store: ps.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plan and an undo open and read the journal in threads: opening it checks its integrity."""
+    """A plan and an undo open and read the journal in threads: opening it checks its integrity. A
+    plan reads several kinds of records with one connection.
+    """
     sheet = tmp_path / "pets.csv"
     ps.write_sheet(store.snapshot(), sheet)
     sheet.write_text(sheet.read_text(encoding="utf-8").replace("Rex", "Max"), encoding="utf-8")
     report = store.apply(store.plan(sheet), progress=False)
     box.remove(3)
-    on_loop: list[str] = []
+    on_loop, in_all = list[str](), Counter[str]()
     opened = schema.open_for_reading, schema.check_integrity
 
     def watch(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: object) -> Any:
+            in_all[name] += 1
             if threading.current_thread() is threading.main_thread():
                 on_loop.append(f"{name} in {sys._getframe(3).f_code.co_qualname}")
             return function(*args)
@@ -221,6 +225,8 @@ def test_the_journal_is_opened_and_read_outside_of_the_event_loop(
 
     async def work() -> None:
         async with store.aio:
+            await store.aio.plan(store.read(sheet).frame)
+            assert in_all["open_for_reading"] == 4
             await store.aio.plan(sheet)
             await store.aio.undo(report.run_id)
 

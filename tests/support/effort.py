@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -51,6 +52,23 @@ def list_openings(work: Callable[[], object], folder: Path) -> list[str]:
     work()
     found, names = sorted(names), None
     return found
+
+
+def count_threads(work: Callable[[], object]) -> int:
+    """Return how many threads `work` starts."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += 1
+        sys.setprofile(None)
+
+    threading.setprofile(note)
+    try:
+        work()
+    finally:
+        threading.setprofile(None)
+    return count
 
 
 def growth(work: Callable[[int], object], size: int, *, times: int = 4) -> float:
