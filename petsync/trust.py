@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from petsync._files import make_private_folder, read_regular, user_folder, write_atomically
+from petsync._json import decoder_of
 from petsync.errors import SettingsError
 
 _LOG = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 def _records() -> dict[str, str]:
     path = record_path()
     try:
-        return msgspec.json.decode(read_regular(path), type=dict[str, str])
+        return decoder_of(dict[str, str]).decode(read_regular(path))
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -225,7 +226,7 @@ def _read_addresses() -> dict[str, UsedAddresses]:
     path = _addresses_path()
     try:
         data = b"{}" if path is None else read_regular(path)
-        return msgspec.json.decode(data, type=dict[str, UsedAddresses])
+        return decoder_of(dict[str, UsedAddresses]).decode(data)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
 

@@ -4,6 +4,8 @@ import copy
 import itertools
 import random
 import re
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -448,3 +450,15 @@ def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
         found = ps.diff(*sides)
         assert found == whole
         assert ps.diff(*map(ps.read_sheet, sides)) == whole
+
+
+@pytest.mark.slow
+def test_threads_read_two_plans(files):
+    """Two saved plans that are compared in a new process can be read at once, however the threads
+    take turns.
+    """
+    pets = [Pet(id=1, name="Rex", status="sold")]
+    ps.save_plan(plan_of(pets, sheet_of([replace(pets[0], name="Rexy")])), "p.json")
+    code = "import sys; sys.setswitchinterval(1e-6); import petsync as ps; ps.diff(*2 * ['p.json'])"
+    runs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+    assert [run.wait() for run in runs] == [0] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -79,3 +80,13 @@ def test_a_small_module_has_more_than_one_importer() -> None:
         if is_beside and file.exists() and len(file.read_text("utf-8").splitlines()) < SMALL:
             alone.add(name)
     assert alone <= LAZY
+
+
+def test_decoders_are_built_in_one_place() -> None:
+    """msgspec ends the process if two threads examine a type at once, so only `_json` builds
+    decoders.
+    """
+    pattern = re.compile(r"json\.Decoder\(|json\.decode\([^\n]*type=|msgspec\.convert\(")
+    modules = (ROOT / "petsync").rglob("*.py")
+    found = [path.name for path in modules if pattern.search(path.read_text("utf-8"))]
+    assert found == ["_json.py"]

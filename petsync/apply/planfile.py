@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import msgspec
 
 from petsync._files import checked_path, find_target, is_file, write_atomically
+from petsync._json import decoder_of
 from petsync.errors import PlanError
 from petsync.plan.arguments import checked_plan
 from petsync.plan.change import Blocked, Change, Conflict, LongChanges
@@ -261,10 +262,10 @@ def _decode_rows(
     file: pq.ParquetFile, groups: Iterable[int], kind: str, row_type: type[R]
 ) -> Iterator[R]:
     """Yield the rows of a kind in these row groups. All rows of a group have the same kind."""
+    decoder = decoder_of(row_type)
     for group in groups:
         if _read_column(file, group, "kind")[0] == kind:
-            for text in _read_column(file, group, "json"):
-                yield msgspec.json.decode(text, type=row_type)
+            yield from map(decoder.decode, _read_column(file, group, "json"))
 
 
 @contextmanager

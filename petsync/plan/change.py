@@ -17,6 +17,7 @@ import msgspec
 import pandas as pd
 
 from petsync._display import as_html, as_text, explain_assignment
+from petsync._json import decoder_of
 from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.plan.fields import UnreadVocabulary, Usage, Vocabulary, fold_status
@@ -192,7 +193,7 @@ class LongSequence(Sequence[T]):
 
 _RECENT = 4
 """The number of blocks of `LongChanges` that stay decoded."""
-_block_decoder = msgspec.json.Decoder(tuple[Change, ...])
+_block_decoder = decoder_of(tuple[Change, ...])
 
 
 class LongChanges(LongSequence[Change]):

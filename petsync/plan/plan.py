@@ -13,6 +13,7 @@ import msgspec
 import pandas as pd
 
 from petsync._display import Where, as_file, as_html, as_text, count, from_file
+from petsync._json import decoder_of
 from petsync._terms import in_python
 from petsync.errors import GuardError, PlanError
 from petsync.models import Category, Pet
@@ -338,13 +339,13 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         Raises PlanError if the content is invalid, was changed, or has another format.
         """
         try:
-            found = msgspec.json.decode(body, type=_NumberedRow).sheet_plan.format
+            found = decoder_of(_NumberedRow).decode(body).sheet_plan.format
             if found != INTAKE_FORMAT:
                 raise PlanError(
                     f"{where} has format {found}; this petsync reads {INTAKE_FORMAT}",
                     hint="Let the next `petsync reconcile` make it again.",
                 )
-            saved = msgspec.json.decode(body, type=_SavedIntake)
+            saved = decoder_of(_SavedIntake).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanError(f"{where} is not a file of waiting sheet changes: {error}") from None
         if saved.sheet_plan.fingerprint != saved.fingerprint or saved.sheet_plan.to_json() != body:
@@ -1529,10 +1530,10 @@ def decode_saved_plan(body: bytes, where: str) -> tuple[str, Plan]:
     """
     try:
         # Read only the format first: in another format, the other fields may be different.
-        found = msgspec.json.decode(body, type=_SavedHead).plan.format
+        found = decoder_of(_SavedHead).decode(body).plan.format
         if found != PLAN_FORMAT:
             raise _of_another(found, where)
-        saved = msgspec.json.decode(body, type=_SavedPlan)
+        saved = decoder_of(_SavedPlan).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(
             f"{where} is not a plan of petsync: {error}",
@@ -1553,7 +1554,7 @@ def decode_store(body: bytes) -> str:
     """Return the address of the store in a saved plan, without a check of the plan. Raises
     ValueError if the JSON is invalid.
     """
-    return msgspec.json.decode(body, type=_SavedHead).plan.store
+    return decoder_of(_SavedHead).decode(body).plan.store
 
 
 class _Head(msgspec.Struct, frozen=True):

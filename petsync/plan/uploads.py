@@ -12,6 +12,7 @@ import msgspec
 import pandas as pd
 
 from petsync._display import as_html, as_text
+from petsync._json import decoder_of
 from petsync.errors import InterruptedRunError, PlanError
 from petsync.models import Pet
 from petsync.plan.options import PictureOptions
@@ -224,12 +225,12 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
         Raises PlanError if the content is invalid or has another format.
         """
         try:
-            found = msgspec.json.decode(body, type=_FormatOnly).format
+            found = decoder_of(_FormatOnly).decode(body).format
             if found not in (1, FORMAT):
                 raise PlanError(
                     f"this list of pictures has format {found}; this petsync reads 1 and {FORMAT}"
                 )
-            return _read_format_1(body) if found == 1 else msgspec.json.decode(body, type=cls)
+            return _read_format_1(body) if found == 1 else decoder_of(cls).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanError(f"this is not a list of pictures: {error}") from None
 
@@ -259,12 +260,12 @@ def _read_format_1(body: bytes) -> Pictures:
     """Return the pictures in a JSON body in format 1, which petsync 0.2 wrote. Raises DecodeError
     if it is invalid.
     """
-    pictures = msgspec.json.decode(body, type=_Format1).pictures
+    pictures = decoder_of(_Format1).decode(body).pictures
     for picture in pictures:
         fate = picture.pop("fate", "new")
         picture["decision"] = _FORMAT_1_DECISIONS.get(str(fate), fate)
     content = {**msgspec.json.decode(body), "format": FORMAT, "pictures": pictures}
-    return msgspec.convert(content, Pictures)
+    return decoder_of(Pictures).decode(msgspec.json.encode(content))
 
 
 def treatment(picture: Picture) -> str:

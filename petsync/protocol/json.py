@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from petsync._json import decoder_of
 from petsync.errors import ResponseError
 from petsync.models import MAX_ID, MIN_ID, ApiResponse, Category, Id, Pet, Tag
 
@@ -51,9 +52,9 @@ class _PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
         )
 
 
-_row_decoder = msgspec.json.Decoder(_PetRow)
-_rows_decoder = msgspec.json.Decoder(list[_PetRow])
-_parts_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_row_decoder = decoder_of(_PetRow)
+_rows_decoder = decoder_of(list[_PetRow])
+_parts_decoder = decoder_of(list[msgspec.Raw])
 
 
 def _plain(value: Any) -> Any:
@@ -119,7 +120,7 @@ def encode_pets(pets: Sequence[Pet]) -> bytes:
 def decode_api_response(body: bytes) -> ApiResponse:
     """Decode an ApiResponse; unknown fields are ignored. Raises ResponseError."""
     try:
-        return msgspec.json.decode(body, type=ApiResponse, strict=False)
+        return decoder_of(ApiResponse, strict=False).decode(body)
     except _UNREADABLE as error:
         raise ResponseError(f"the response is not an ApiResponse: {error}") from None
 

@@ -21,6 +21,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from petsync._files import check_state_folder, make_private_folder, write_atomically
+from petsync._json import decoder_of
 from petsync.config.model import Configuration, Event, Job
 from petsync.config.schedule import is_overdue, next_due
 from petsync.config.templates import DEFAULTS, NAMES, fill, mistakes_in
@@ -183,7 +184,7 @@ def _read_memory(path: Path) -> Memory:
     A damaged file is renamed, and the memory starts empty.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Memory)
+        return decoder_of(Memory).decode(path.read_bytes())
     except FileNotFoundError:
         return Memory()
     except msgspec.DecodeError:

@@ -26,6 +26,7 @@ from filelock import FileLock
 
 from petsync._extras import needs_extra
 from petsync._files import make_folder, make_private_folder, open_own, write_atomically
+from petsync._json import decoder_of
 from petsync.config.model import Configuration, Log
 from petsync.config.schedule import next_due
 from petsync.errors import PetsyncError, SettingsError
@@ -560,7 +561,7 @@ def read_latest(state: Path) -> dict[str, LatestRound]:
     """Return the stored rounds by name, {} if there are none. A damaged file is renamed."""
     path = _path(state)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, LatestRound])
+        return decoder_of(dict[str, LatestRound]).decode(path.read_bytes())
     except FileNotFoundError:
         return {}
     except msgspec.DecodeError:

@@ -28,6 +28,7 @@ from petsync._files import (
     open_private,
     write_atomically,
 )
+from petsync._json import decoder_of
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError, SettingsError
 from petsync.models import Pet
@@ -507,8 +508,8 @@ class PendingRuns:
         try:
             body = self.path.read_bytes()
             if b'"plans"' not in body:
-                return (msgspec.json.decode(body, type=_Note),)
-            return msgspec.json.decode(body, type=_Notes).plans
+                return (decoder_of(_Note).decode(body),)
+            return decoder_of(_Notes).decode(body).plans
         except FileNotFoundError:
             return ()
         except (OSError, msgspec.DecodeError) as error:
@@ -586,10 +587,10 @@ class History:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise PetsyncError(f"{self.path} cannot be read: {reason}") from None
-        torn = 0
+        torn, decoder = 0, decoder_of(Round)
         for line in filter(None, reversed(lines)):
             try:
-                yield msgspec.json.decode(line, type=Round)
+                yield decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 torn += 1
         if torn:
@@ -642,7 +643,7 @@ def load_report(round_: Round) -> RoundReport:
     if round_.report:
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             body = Path(round_.report).with_suffix(".json").read_bytes()
-            found = msgspec.json.decode(body, type=_SavedReport)
+            found = decoder_of(_SavedReport).decode(body)
     return RoundReport(round=round_, open=found.open, sheet=found.sheet)
 
 
@@ -880,7 +881,7 @@ class Versions:
         """Yield the heads of the readable versions, the oldest first."""
         for path in self._paths():
             with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-                yield msgspec.json.decode(path.read_bytes(), type=_VersionHead)
+                yield decoder_of(_VersionHead).decode(path.read_bytes())
 
     def _load_last(self) -> Version | None:
         """Return the last readable version, whose base is not verified; None if there is none."""
@@ -893,13 +894,13 @@ class Versions:
 
     def _read_backup_note(self) -> set[int]:
         try:
-            return {*msgspec.json.decode(self._backup_note_path.read_bytes(), type=list[int])}
+            return {*decoder_of(list[int]).decode(self._backup_note_path.read_bytes())}
         except (OSError, msgspec.DecodeError):
             return set()
 
     def _load(self, path: Path, *, is_verified: bool) -> Version | None:
         try:
-            version = msgspec.json.decode(path.read_bytes(), type=Version)
+            version = decoder_of(Version).decode(path.read_bytes())
             if is_verified:
                 verify(version.base)
         except ParcelError as error:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
 
+from petsync._json import decoder_of
 from petsync.errors import InvalidInputError, ResponseError, SettingsError
 from petsync.models import MAX_ID, MIN_ID, ApiResponse, Category, Pet, Tag
 from petsync.protocol import json, xml
@@ -97,7 +98,7 @@ class _StrictPet(msgspec.Struct, rename="camel"):
     status: str | None = None
 
 
-_json = msgspec.json.Decoder(_StrictPet)
+_json = decoder_of(_StrictPet)
 
 
 def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
@@ -314,8 +315,8 @@ class _BoundPet(msgspec.Struct, rename="camel"):
     status: msgspec.Raw = _NULL
 
 
-_pet = msgspec.json.Decoder(_BoundPet)
-_text = msgspec.json.Decoder(str)
+_pet = decoder_of(_BoundPet)
+_text = decoder_of(str)
 
 
 def bind_json(content: bytes) -> Bound:

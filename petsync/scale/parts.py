@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from petsync._files import write_atomically
+from petsync._json import decoder_of
 from petsync.errors import SheetError
 from petsync.plan.change import Coverage
 from petsync.table.arrow import SCHEMA
@@ -97,7 +98,7 @@ class PartFolder(msgspec.Struct, frozen=True):
         """
         file = path / MANIFEST
         try:
-            manifest = msgspec.json.decode(file.read_bytes(), type=Manifest)
+            manifest = decoder_of(Manifest).decode(file.read_bytes())
         except OSError as error:
             raise SheetError(
                 f"{file} cannot be read: {error.strerror or error}",

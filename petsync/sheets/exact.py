@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from petsync._json import decoder_of
 from petsync.errors import SheetError
 from petsync.sheets.grid import Cells, Grid
 from petsync.sheets.headers import Mapper
@@ -166,7 +167,7 @@ def _find_fragile(ids: Sequence[str], texts: Sequence[str]) -> list[tuple[str, s
 def _load_texts(package: Package) -> _Texts:
     try:
         lines = lines_of(package, TEXTS_TAB)
-        return msgspec.json.decode(unpack(lines), type=_Texts) if lines else {}
+        return decoder_of(_Texts).decode(unpack(lines)) if lines else {}
     except (ParcelError, SheetError, msgspec.DecodeError, UnicodeDecodeError):
         # The cells are then read unchanged, and a plan shows the differences.
         return {}

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from pandas.api.types import is_list_like, is_object_dtype
 
 from petsync._display import count, type_name
+from petsync._json import decoder_of
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet, Tag, TagName
 from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
@@ -100,7 +101,7 @@ def read_records(source: Source) -> Records:
 
 def _read_list(source: Source, data: bytes) -> list[dict[str, Any]]:
     try:
-        rows = msgspec.json.decode(data, type=list[Any])
+        rows = decoder_of(list[Any]).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SheetError(
             f"{source.path}: the file is not valid JSON: {error}",
@@ -121,7 +122,7 @@ def iter_objects(
     """Yield the objects of JSON Lines, with values of this type, and the numbers of their lines.
     Raises SheetError for a line that is not an object.
     """
-    decoder = msgspec.json.Decoder(dict[str, kind])
+    decoder = decoder_of(dict[str, kind])
     for number, line in enumerate(_iter_lines(file), 1):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)

@@ -26,6 +26,7 @@ import pandas as pd
 from petsync import sheets
 from petsync._display import count, quote
 from petsync._files import PACKED, has_wildcards, is_address, is_in_parts, list_files, real_path
+from petsync._json import decoder_of
 from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
@@ -337,7 +338,7 @@ class RunHistory:
         except PlanError:
             return False  # The run is in another state folder.
         text = self.journal.note(_outputs_note_name(fingerprint))
-        request = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
+        request = decoder_of(OutputRequest).decode(text) if text else OutputRequest()
         return bool(request.digest or request.intended)
 
     def find_entries(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
@@ -506,7 +507,7 @@ class Outputs:
     def read_request(self, plan: Plan) -> OutputRequest:
         """Return what was recorded with `remember`, by default an empty request."""
         text = self.history.journal.note(_plan_note_name(plan))
-        return msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
+        return decoder_of(OutputRequest).decode(text) if text else OutputRequest()
 
     def are_in_sheet(self, report: Report) -> bool:
         """Return true if the outcomes were written into the sheet, which may have been edited

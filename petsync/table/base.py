@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._json import decoder_of
 from petsync.errors import ResponseError
 from petsync.models import Pet, Tag
 from petsync.protocol.json import decode_pets, encode_pets
@@ -403,7 +404,7 @@ class Base:
         """
         head, *_ = _split_lines(_unpack(lines).data)
         try:
-            return msgspec.json.decode(head, type=_Header).store
+            return decoder_of(_Header).decode(head).store
         except _UNREADABLE:
             raise ParcelError("they are not pets") from None
 
@@ -415,7 +416,7 @@ class Base:
         unpacked = _unpack(lines)
         head, first, second = _split_lines(unpacked.data)
         try:
-            header = msgspec.json.decode(head, type=_Header)
+            header = decoder_of(_Header).decode(head)
             if unpacked.version == _OLD_VERSION:
                 # Few exports are as old as that.
                 from petsync.table.decode import table_from_json

@@ -15,6 +15,7 @@ import pyarrow.types as types
 
 from petsync._collector import pause_collection
 from petsync._display import type_name
+from petsync._json import decoder_of
 from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag, as_tag
 from petsync.table.columns import COLUMNS
@@ -151,7 +152,7 @@ def decode_tag_fields(value: Any) -> dict[int, dict[str, Any]]:
     if not (isinstance(value, str) and value.startswith("[{")):
         return {}
     with suppress(msgspec.DecodeError):
-        return msgspec.json.decode(value, type=tuple[dict[str, Any], dict[int, dict[str, Any]]])[1]
+        return decoder_of(tuple[dict[str, Any], dict[int, dict[str, Any]]]).decode(value)[1]
     return {}
 
 

@@ -14,6 +14,7 @@ import ipywidgets
 import msgspec
 
 from petsync._files import make_private_folder, read_regular, user_folder, write_atomically
+from petsync._json import decoder_of
 from petsync.client import auth
 from petsync.errors import PetsyncError, SettingsError
 from petsync.models import READ, WRITE, Account
@@ -75,7 +76,7 @@ def remember_store(url: str) -> None:
 def remembered_stores() -> list[str]:
     """Return the addresses of the stores that were used before, the last one first."""
     try:
-        return msgspec.json.decode(read_regular(_stores_path()), type=list[str])
+        return decoder_of(list[str]).decode(read_regular(_stores_path()))
     except (OSError, RuntimeError, msgspec.DecodeError, UnicodeDecodeError):
         return []
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from petsync._files import check_state_folder
+from petsync._json import decoder_of
 from petsync.apply.journal import rows
 from petsync.apply.journal.rows import (
     LaterRun,
@@ -191,7 +192,7 @@ class Journal:
         """Return the options that the run began with."""
         with self._connection() as connection:
             run = read_run(connection, run_id)
-        return msgspec.json.decode(run.options, type=dict[str, Any])
+        return decoder_of(dict[str, Any]).decode(run.options)
 
     def entries(self, run_id: str) -> Iterator[Entry]:
         """Yield an entry for each change that was started or has a result, in the order of the

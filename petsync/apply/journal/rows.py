@@ -33,6 +33,7 @@ from petsync._files import (
     user_folder,
     write_atomically,
 )
+from petsync._json import decoder_of
 from petsync.apply.engine import build_result
 from petsync.apply.journal.schema import (
     NAME,
@@ -260,7 +261,7 @@ def _read_notes(
     for path in sorted(folder.glob(pattern)):
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             if path.stat().st_mtime < before:
-                yield path, msgspec.json.decode(read_regular(path), type=_Note)
+                yield path, decoder_of(_Note).decode(read_regular(path))
 
 
 def _remove_old(folder: Path) -> None:
@@ -350,7 +351,7 @@ def _unpack_plan(body: bytes | None, plan_type: type[P]) -> Plan | P | None:
     try:
         if body is not None and body.startswith(_PARQUET):
             return read_long_plan(body, "the journal", is_trusted=True)
-        return msgspec.json.decode(zlib.decompress(body or b""), type=plan_type)
+        return decoder_of(plan_type).decode(zlib.decompress(body or b""))
     except (zlib.error, ValueError, PlanError):
         return None
 
@@ -421,7 +422,7 @@ def read_known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] |
         return None
     if row_checksum(row[:2]) != row[2]:
         raise _build_damaged_run_error(run)
-    return frozenset(msgspec.json.decode(row[1], type=list[int]))
+    return frozenset(decoder_of(list[int]).decode(row[1]))
 
 
 def find_run_of_plan(connection: sqlite3.Connection, fingerprint: str) -> str | None:
@@ -1380,7 +1381,7 @@ def _row_state(
 
 def _decode_rows(payload: bytes) -> _Rows:
     try:
-        return msgspec.json.decode(zlib.decompress(payload), type=_Rows) if payload else _Rows()
+        return decoder_of(_Rows).decode(zlib.decompress(payload)) if payload else _Rows()
     except (zlib.error, msgspec.DecodeError):
         return _Rows()
 
@@ -1398,7 +1399,7 @@ def _tab_of_cell(cell: str) -> str:
 _OPPOSITE = {"add": "delete", "delete": "add"}
 _STORED = frozenset({"not-as-sent", "unverified"})
 """The causes of results whose pet was stored, although the outcome is not `applied`."""
-_pet_decoder = msgspec.json.Decoder(Pet)
+_pet_decoder = decoder_of(Pet)
 
 _RUNS_OF_STORE = """
 SELECT id, kind, source, undoes, started, payload FROM run

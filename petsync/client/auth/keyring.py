@@ -26,6 +26,7 @@ from petsync._files import (
     try_lock,
     write_atomically,
 )
+from petsync._json import decoder_of
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.errors import (
     ApiError,
@@ -286,7 +287,7 @@ class CredentialStore:
         path = self._state / _INDEX
         try:
             must_not_be_link(path)
-            return msgspec.json.decode(read_regular(path), type=dict[str, str])
+            return decoder_of(dict[str, str]).decode(read_regular(path))
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync._json import decoder_of
 from petsync.models import Tag
 from petsync.sheets.grid import (
     Bools,
@@ -978,7 +979,7 @@ def program_tags(text: str) -> list[Tag] | None:
 
 def _json_tags(text: str) -> list[Tag] | None:
     try:
-        parsed = msgspec.json.decode(text, type=list[str | _Label])
+        parsed = decoder_of(list[str | _Label]).decode(text)
     except (msgspec.DecodeError, RecursionError):
         return _python_tags(text)
     return [
