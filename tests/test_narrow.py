@@ -274,6 +274,20 @@ def test_narrow_held_rows(store: Store, box: Sandbox, tmp_path: Path) -> None:
     assert "Not covered by this plan" in plan_text(plan)
 
 
+@pytest.mark.parametrize("cells", [{"category": ""}, {"category": "", "category_id": 7_000}])
+def test_narrow_cleared_category(
+    store: Store, box: Sandbox, tmp_path: Path, cells: dict[str, Any]
+) -> None:
+    """A row that empties the category needs only its own pet, in a file and in a DataFrame."""
+    frame = pd.DataFrame({"id": [1, 2], **cells})
+    file = tmp_path / "cleared.csv"
+    frame.replace("", "[clear]").to_csv(file, index=False)
+    for sheet in (frame, file):
+        assert store.plan(sheet, scope="rows").changes == store.plan(sheet, scope="all").changes
+        assert len(store.plan(sheet, scope="rows").changes) == 2
+    assert box.requests[LIST] == 2
+
+
 def test_narrow_capacity(tmp_path: Path) -> None:
     """With scope rows, no pet is added to a service that might drop another one for it."""
     sheet = pd.DataFrame({"id": [5], "name": ["New"], "status": ["sold"], "action": ["add"]})

@@ -1359,9 +1359,9 @@ class Decisions:
             self.remarks.categories.setdefault(str(name), []).append(row.number)
 
     def _is_new(self, category: str | None) -> bool:
-        if category is None or self.vocabulary.category_named(str(category)) is not None:
+        if not category or category == CLEARED:
             return False
-        return bool(normalize(category))
+        return self.vocabulary.category_named(category) is None and bool(normalize(category))
 
     def _is_new_tag(self, name: str | None) -> bool:
         return bool(normalize(name)) and self.vocabulary.tag_named(str(name)) is None

@@ -457,7 +457,7 @@ def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
     Users often change a category's name and leave the id beside it, so the name counts.
     """
     name, number = values.get("category") or "", known_id(values.get("category_id"))
-    if number is None:
+    if number is None or name in ("", CLEARED):
         return False
     named = vocabulary.category_named(name)
     if (named is not None and named.id == number) or not normalize(name):
