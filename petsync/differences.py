@@ -32,7 +32,7 @@ from petsync.sheets.headers import ACTION, own_results
 from petsync.sheets.load import load
 from petsync.sheets.read import as_edited, read_file, read_source, sheet_from_frame
 from petsync.sheets.records import frame_of_stream, suggest_collect
-from petsync.table.arrow import ArrowStream, rows_from_pets
+from petsync.table.arrow import ArrowTable, rows_from_pets
 from petsync.table.cells import parse_id
 from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import has_action, unique_texts
@@ -42,7 +42,7 @@ from petsync.table.sheet import Sheet
 __all__ = ["Comparable", "diff"]
 
 
-Comparable = Sheet | Snapshot | Plan | pd.DataFrame | ArrowStream | str | Path
+Comparable = Sheet | Snapshot | Plan | pd.DataFrame | ArrowTable | str | Path
 """What can be compared; a path is that of a sheet, an export, a folder or a saved plan. Sheets and
 folders may be at an address.
 """
@@ -152,7 +152,7 @@ def _read(value: object, options: ReadOptions) -> _Read:
         return sheet_from_frame(value, defaults=options.defaults, statuses=options.statuses)
     if isinstance(value, str | Path):
         return _read_path(Path(value), options)
-    if isinstance(value, ArrowStream):
+    if isinstance(value, ArrowTable):
         return _read(frame_of_stream(value), options)
     hint = suggest_collect(value) or (
         "Pass a path, a DataFrame, an Arrow table, a Sheet, a Snapshot or a Plan (of a store: "

@@ -588,6 +588,16 @@ def test_the_advice_for_a_value_fits_a_frame(column, value, suggestion):
     assert value != "" or finding.value == ""
 
 
+class Batch:
+    """A record batch of another library: it has only the Arrow PyCapsule interface."""
+
+    def __init__(self, table: pa.Table) -> None:
+        (self._batch,) = table.to_batches()
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+
 class Stream:
     """A table of another library: it has only the Arrow PyCapsule interface."""
 
@@ -617,7 +627,7 @@ def test_any_arrow_table_is_a_sheet() -> None:
         pa.array([0, 0, None], pa.uint32()), pa.array(["sold"], pa.string_view())
     )
     others = (table, table.to_reader(), table.set_column(2, "status", views))
-    for each in (Stream(table), *others):
+    for each in (Stream(table), Batch(table), *others):
         sheet = read_sheet(each)
         assert not sheet.problems
         frame = sheet.frame
@@ -628,6 +638,7 @@ def test_any_arrow_table_is_a_sheet() -> None:
         assert frame["photo_urls"].iloc[0] == ["http://x/1"]
         assert frame["tags"].to_list()[1] == []
         assert frame["tags"].to_list()[2] is None
+    assert ps.diff(Batch(table), Stream(table)).equal == 3
 
 
 def test_polars_types_are_read_exactly() -> None:

@@ -36,7 +36,7 @@ from petsync.settings import Settings
 from petsync.sheets.read import sheet_of
 from petsync.store import Store, checked_store
 from petsync.store.async_store import AsyncStore
-from petsync.table.arrow import ArrowStream
+from petsync.table.arrow import ArrowTable
 from petsync.table.frame import frame_from_pets, pets_from_frame, unique_texts
 from petsync.table.rules import SheetRule
 from petsync.table.sheet import Sheet
@@ -353,7 +353,7 @@ class _Trial:
 @needs_extra("sandbox", "ps.rehearse")
 def rehearse(
     store: Store,
-    plan: Plan | Sheet | pd.DataFrame | ArrowStream | str | Path,
+    plan: Plan | Sheet | pd.DataFrame | ArrowTable | str | Path,
     *,
     sheet: Sheet | None = None,
     snapshot: Snapshot | None = None,
@@ -433,7 +433,7 @@ def _of_plan(
 
 def _of_sheet(
     store: Store,
-    sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+    sheet: Sheet | pd.DataFrame | ArrowTable | str | Path,
     snapshot: Snapshot | None,
     options: dict[str, Any],
 ) -> tuple[Plan, Sheet | None, StoreCopy]:

@@ -76,7 +76,7 @@ from petsync.sheets.validate.rows import (
 )
 from petsync.sheets.validate.rules import findings_rule
 from petsync.sheets.xlsx.contents import find_plain, replace_texts
-from petsync.table.arrow import TAG_IDS, ArrowStream, PetTable, are_same
+from petsync.table.arrow import TAG_IDS, ArrowTable, PetTable, are_same
 from petsync.table.base import Base, base_of_frame
 from petsync.table.cells import (
     CellError,
@@ -389,7 +389,7 @@ class Origin(NamedTuple):
     digest: str = ""
 
 
-Table = pd.DataFrame | ArrowStream
+Table = pd.DataFrame | ArrowTable
 """A table in memory that is read as a sheet."""
 
 

@@ -30,7 +30,7 @@ from petsync.models import Pet, Tag, TagName
 from petsync.sheets.files import MAX_LINE, MAX_SIZE, PARQUET, Source
 from petsync.sheets.grid import Fault
 from petsync.sheets.headers import fold_header
-from petsync.table.arrow import TAG_IDS, ArrowStream, frame_from_table, table_from_frame
+from petsync.table.arrow import TAG_IDS, ArrowTable, frame_from_table, table_from_frame
 from petsync.table.cells import CellError, parse_id
 from petsync.table.columns import COLUMNS, LISTS
 from petsync.table.frame import EXTRA, decode_tag_fields, is_missing, list_values
@@ -294,14 +294,14 @@ def _read_table(source: Source, file: pq.ParquetFile) -> pa.Table:
 _BATCH_ROWS = 1 << 12
 
 
-def frame_of_stream(stream: ArrowStream) -> pd.DataFrame:
+def frame_of_stream(stream: ArrowTable) -> pd.DataFrame:
     """Return a table with the Arrow PyCapsule interface as a DataFrame with the same exact values.
     Raises SheetError if it is not a table.
     """
     return _read_stream(stream, frame_of_table)
 
 
-def pets_from_frame(frame: pd.DataFrame | ArrowStream) -> list[Pet]:
+def pets_from_frame(frame: pd.DataFrame | ArrowTable) -> list[Pet]:
     """Return the pets in a DataFrame, or in a table with the Arrow PyCapsule interface, such as one
     of polars or pyarrow: one for each row. Missing columns count as empty, and a named level of the
     index as a column. Tags are lists of Tag values or names.
@@ -320,7 +320,7 @@ def pets_from_frame(frame: pd.DataFrame | ArrowStream) -> list[Pet]:
                 hint="Correct it, or read the DataFrame as a sheet: ps.read_sheet(…).findings "
                 "names the value.",
             ) from None
-    if not isinstance(frame, ArrowStream):
+    if not isinstance(frame, ArrowTable):
         raise SheetError(
             f"{type_name(frame)} is not a table of pets",
             hint=suggest_collect(frame) or "Pass a DataFrame, or a table of polars or pyarrow.",
@@ -572,13 +572,13 @@ def _find_problem(column: str, value: Any) -> str:
     return next((f"a list with {type_name(each)}" for each in wrong), "")
 
 
-def _read_stream(stream: ArrowStream, read: Callable[[pa.Table], T]) -> T:
+def _read_stream(stream: ArrowTable, read: Callable[[pa.Table], T]) -> T:
     try:
         return read(pa.table(stream))
     except SheetError:
         raise
     except (pa.ArrowException, TypeError, ValueError) as error:
-        if not isinstance(stream, ArrowStream) or isinstance(stream, pd.Series):
+        if not isinstance(stream, ArrowTable) or isinstance(stream, pd.Series):
             raise SheetError(
                 f"{type_name(stream)} is not a table",
                 hint=suggest_collect(stream)

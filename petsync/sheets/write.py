@@ -45,7 +45,7 @@ from petsync.sheets.xlsx.contents import (
 from petsync.table.arrow import (
     SCHEMA,
     TAG_IDS,
-    ArrowStream,
+    ArrowTable,
     PetTable,
     frame_from_table,
     table_from_frame,
@@ -187,7 +187,7 @@ def _as_table(data: Any) -> Any:
     """Return the Sheet, the Snapshot or the DataFrame to write. Raises SheetError if it is none, or
     if a value has no place in a file.
     """
-    if isinstance(data, ArrowStream) and not isinstance(data, pd.DataFrame):
+    if isinstance(data, ArrowTable) and not isinstance(data, pd.DataFrame):
         data = frame_of_stream(data)
     if not isinstance(getattr(data, "frame", data), pd.DataFrame):
         raise SheetError(

@@ -43,7 +43,7 @@ from petsync.store.failed import save_failed_rows
 from petsync.store.images import StoreImages
 from petsync.store.runs import OnProgress, Outputs, RunHistory, Runs, UndoPlanner, runs_frame
 from petsync.store.signin import SignIn
-from petsync.table.arrow import ArrowStream
+from petsync.table.arrow import ArrowTable
 from petsync.table.base import base_of_frame, frame_with_base
 from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
@@ -350,7 +350,7 @@ class AsyncStore:
     @show_keywords(ReadKeywords)
     def read(
         self,
-        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowTable | str | Path,
         **options: Unpack[ReadKeywords],
     ) -> Sheet:
         """Return the sheet as this store reads it.
@@ -522,7 +522,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_effect(sheet: object, options: ReadKeywords) -> None:
     """Raise SettingsError for an option that does not apply to a Sheet or a DataFrame."""
-    if not isinstance(sheet, Sheet | pd.DataFrame | ArrowStream):
+    if not isinstance(sheet, Sheet | pd.DataFrame | ArrowTable):
         return
     is_read = isinstance(sheet, Sheet)
     given = [name for name in ("tab", "encoding") if options.get(name) is not None]
@@ -536,14 +536,14 @@ def _check_effect(sheet: object, options: ReadKeywords) -> None:
         )
 
 
-def _read(sheet: Sheet | pd.DataFrame | ArrowStream | str | Path, options: ReadOptions) -> Sheet:
+def _read(sheet: Sheet | pd.DataFrame | ArrowTable | str | Path, options: ReadOptions) -> Sheet:
     if isinstance(sheet, Sheet):
         sheet = sheets.as_edited(sheet)
         if options.corrections:
             return _read_again(sheet, options)
         known = options.known_statuses
         return sheet.with_statuses(known) if known else sheet
-    if not isinstance(sheet, str | Path | pd.DataFrame | ArrowStream):
+    if not isinstance(sheet, str | Path | pd.DataFrame | ArrowTable):
         raise SheetError(
             f"{type_name(sheet)} is not a sheet",
             hint=suggest_collect(sheet)

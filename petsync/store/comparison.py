@@ -50,7 +50,7 @@ from petsync.plan.uploads import (
     Uploads,
 )
 from petsync.store.runs import RunHistory, is_same_file
-from petsync.table.arrow import ArrowStream, rows_from_pets
+from petsync.table.arrow import ArrowTable, rows_from_pets
 from petsync.table.frame import has_action, ids_of, unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.rules import SheetRule
@@ -96,7 +96,7 @@ class SheetComparer:
     @show_keywords(PlanKeywords, PlanOptions, misplaced=_OF_READ)
     async def plan(
         self,
-        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowTable | str | Path,
         *,
         strict: bool = False,
         guard: Guard = NO_GUARD,
@@ -153,7 +153,7 @@ class SheetComparer:
     @show_keywords(PlanKeywords, PlanOptions, misplaced=_OF_READ)
     async def why(
         self,
-        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowTable | str | Path,
         pet_id: int | Iterable[int],
         *,
         strict: bool = False,
@@ -178,7 +178,7 @@ class SheetComparer:
     @show_keywords(ReadKeywords)
     async def read_with_snapshot(
         self,
-        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowTable | str | Path,
         *,
         keep: Iterable[int] = (),
         with_unnamed: bool = True,
@@ -239,7 +239,7 @@ class SheetComparer:
 
     async def compare(
         self,
-        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowTable | str | Path,
         snapshot: Snapshot | str | Path | None = None,
         *,
         strict: bool = False,
@@ -337,7 +337,7 @@ class SheetComparer:
     async def _decide(
         self,
         request: tuple[PlanOptions, Guard],
-        sheet: Sheet | pd.DataFrame | ArrowStream | str | Path,
+        sheet: Sheet | pd.DataFrame | ArrowTable | str | Path,
         snapshot: Snapshot | str | Path | None,
         strict: bool,
         on_progress: Callable[[Lookups], None] | None,
@@ -550,7 +550,7 @@ class SheetComparer:
 
 
 def _is_read_first(
-    sheet: Sheet | pd.DataFrame | ArrowStream | str | Path, planning: PlanOptions
+    sheet: Sheet | pd.DataFrame | ArrowTable | str | Path, planning: PlanOptions
 ) -> bool:
     """Return true if the sheet is read before the store, because only single pets may be read."""
     if planning.scope == "rows":

@@ -34,7 +34,7 @@ from petsync.table.lists import Items, ListArray, as_items, with_python_lists, w
 __all__ = [
     "SCHEMA",
     "TAG_IDS",
-    "ArrowStream",
+    "ArrowTable",
     "PetTable",
     "are_same",
     "frame_from_table",
@@ -76,12 +76,24 @@ the search for a name only once.
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """A table with the Arrow PyCapsule interface, such as a DataFrame of polars or a Table of
-    pyarrow. A DataFrame of pandas has it, too.
+    """A table whose pieces have the Arrow PyCapsule interface, such as a DataFrame of polars or a
+    Table of pyarrow. A DataFrame of pandas has it, too.
     """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:
         """Return the capsule of the table's stream."""
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """A record batch with the Arrow PyCapsule interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]:
+        """Return the capsules of the schema and of the array."""
+
+
+ArrowTable = ArrowStream | ArrowArray
+"""A table with the Arrow PyCapsule interface, in one piece or in several."""
 
 
 class PetTable:
