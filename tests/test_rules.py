@@ -292,6 +292,8 @@ def test_a_status_of_the_store_is_known_to_rules_too(tmp_path: Path) -> None:
         ({"check": 5}, "check: is an int"),
         ({"columns": ["name"], "required": True, "severity": "eror"}, "severity: is 'eror'"),
         ({"columns": ["name"], "required": True, "name": "a b"}, "must have only letters"),
+        ({"columns": ["name"], "values": ["a", "\ud800"]}, "values: contains half of a surrogate"),
+        ({"expression": "name = '\ud800'"}, "expression: contains half of a surrogate pair"),
     ],
 )
 def test_an_invalid_rule_is_refused(keys: dict[str, Any], problem: str) -> None:
@@ -300,6 +302,12 @@ def test_an_invalid_rule_is_refused(keys: dict[str, Any], problem: str) -> None:
         rule(**keys)
     assert str(caught.value).startswith(f"rule {keys.get('name', 'own')!r}: ")
     assert problem in str(caught.value)
+
+
+def test_a_rule_that_is_not_enabled_needs_nothing_to_check(tmp_path: Path) -> None:
+    """A job switches a rule off by its name; `check --rules` says so."""
+    (result,) = csv_of(tmp_path, TEXT, rules=[SheetRule(name="own", enabled=False)]).rules
+    assert (result.name, result.skipped) == ("own", "it is not enabled")
 
 
 def test_other_values_than_rules_are_refused(tmp_path: Path) -> None:
@@ -347,40 +355,33 @@ def test_a_check_says_more(tmp_path: Path) -> None:
     assert "changed" not in sheet.frame["name"].tolist()
 
 
-class CasesError(Exception):
-    """The error of a schema, with a table of failure cases."""
-
-    def __init__(self, cases: pd.DataFrame) -> None:
-        super().__init__("invalid")
-        self.failure_cases = cases
-
-
-class Schema:
-    """Validates as a pandera schema does; benchmarks/rules.py takes pandera itself."""
-
-    def validate(self, frame: pd.DataFrame, *, lazy: bool) -> pd.DataFrame:
-        """Raise an error with the rows named Rex and one failure of the whole."""
-        assert lazy
-        rows = frame.index[frame["name"] == "Rex"].tolist()
-        cases = {
-            "column": ["name"] * len(rows) + [None],
-            "check": ["no_rex"] * len(rows) + ["whole"],
-            "failure_case": ["Rex"] * len(rows) + ["Vet"],
-            "index": [*rows, None],
-        }
-        raise CasesError(pd.DataFrame(cases))
-
-
 def test_the_failure_cases_of_a_schema_are_findings(tmp_path: Path) -> None:
-    """Each failure case of a schema is a finding at its cell, one of the whole at the header."""
-    sheet = csv_of(tmp_path, TEXT, rules=[rule(check=Schema())])
-    found = [(each.address, each.value, each.problem) for each in sheet.problems if each.is_own]
-    assert found == [
-        ("line 1", "", "The schema's check whole failed: Vet."),
-        ("line 4, column 2", "Rex", "The schema's check no_rex failed."),
-        ("line 5, column 2", "Rex", "The schema's check no_rex failed."),
+    """Each failure of a pandera schema is a finding: of a column at its cell, of several columns
+    that must be unique at each cell, of a whole row at the row, of the whole table at the header.
+    """
+    import pandera.pandas as pa
+
+    no_rex = pa.Column(checks=pa.Check(lambda names: names != "Rex", name="no_rex"), nullable=True)
+    checks = [
+        pa.Check(lambda rows: rows["status"] != "sold", name="not_sold"),
+        pa.Check(lambda rows: len(rows) > 9, name="whole"),
     ]
-    assert sheet.blocked == (2, 3, 4, 5, 6)
+    schema = pa.DataFrameSchema({"name": no_rex}, checks=checks, unique=["name", "category"])
+    text = "id,name,status,category\n1,Rex,sold,Dogs\n2,,sold,\n3,Mia,pending,Cats\n4,Mia,,Cats\n"
+    sheet = csv_of(tmp_path, text, rules=[rule(check=schema)])
+    found = [(each.address, each.value, each.problem) for each in sheet.problems if each.is_own]
+    unique = "The schema's check multiple_fields_uniqueness failed."
+    assert found == [
+        ("line 1", "", "The schema's check whole failed: False."),
+        ("line 2", "", "The schema's check not_sold failed."),
+        ("line 2, column 2", "Rex", "The schema's check no_rex failed."),
+        ("line 3", "", "The schema's check not_sold failed."),
+        ("line 4, column 2", "Mia", unique),
+        ("line 4, column 4", "Cats", unique),
+        ("line 5, column 2", "Mia", unique),
+        ("line 5, column 4", "Cats", unique),
+    ]
+    assert sheet.blocked == (2, 3, 4, 5)
 
 
 def test_a_rule_can_be_sent_to_a_process() -> None:

@@ -67,7 +67,7 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule of your own for the rows of a sheet, or for the pets of a store.
 
     It has exactly one of `required`, `unique`, `values`, `pattern`, a length, a range, `expression`
-    and `check`. A blank cell breaks only `required`. Raises SettingsError if it is invalid.
+    and `check`; one that is not `enabled` may have none. A blank cell breaks only `required`. Raises SettingsError if it is invalid.
     """
 
     name: str
@@ -219,7 +219,7 @@ def _find_problems(rule: SheetRule) -> Iterator[RuleProblem]:
             f'Write name = "{near}".' if near else "Write a name.",
         )
     kinds = [*_kinds_of(rule)]
-    if not kinds:
+    if not kinds and rule.enabled:
         yield RuleProblem("", "the rule has nothing to check", _WAYS)
     for kind in kinds[1:]:
         key = next(k for k in _KEY_OF.get(kind, (kind,)) if getattr(rule, k) not in (None, False))
@@ -258,6 +258,9 @@ def _find_wrong_types(rule: SheetRule) -> Iterator[RuleProblem]:
         if is_flag or not isinstance(value, kind) or not all(isinstance(i, str) for i in items):
             hint = f"Write {key} = [{value!r}]." if kind is tuple and isinstance(value, str) else ""
             yield RuleProblem(key, f"is {value!r}, and must be {words}", hint)
+        elif not all(map(_can_be_encoded, (value,) if isinstance(value, str) else items)):
+            problem = f"contains half of a surrogate pair: {value!r}"
+            yield RuleProblem(key, problem, "Remove it: no text contains it.")
     for key, choices in (("severity", get_args(Severity)), ("applies_to", get_args(Side))):
         value = getattr(rule, key)
         if value not in choices:
@@ -265,6 +268,14 @@ def _find_wrong_types(rule: SheetRule) -> Iterator[RuleProblem]:
             yield RuleProblem(
                 key, f"is {value!r}, and must be {' or '.join(choices)}", f'Write "{near}".'
             )
+
+
+def _can_be_encoded(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _find_problems_of_columns(rule: SheetRule, kind: str) -> Iterator[RuleProblem]:
@@ -392,6 +403,7 @@ def describe(rule: SheetRule, *, is_list: bool = False) -> str:
         "range": f"The value must be a number, {_limits(rule.minimum, rule.maximum)}.",
         "expression": f"The row breaks the condition {rule.expression}",
         "check": "The row breaks the check.",
+        "": "The rule checks nothing.",
     }[rule.kind]
 
 

@@ -391,13 +391,19 @@ def _validate(schema: Any, frame: pd.DataFrame) -> Iterator[_Violation]:
 
 def _of_failure_cases(cases: pd.DataFrame, frame: pd.DataFrame) -> Iterator[_Violation]:
     names = {str(name) for name in frame.columns}
-    # A check of whole rows has a case for each column.
+    # A check of whole rows has a case for each cell that is not missing.
+    filled = cases["index"].map(frame.notna().sum(axis="columns"))
     sizes = cases.groupby(["index", "check"])["column"].transform("nunique")
+    is_whole = (
+        (cases["schema_context"] == "DataFrameSchema")
+        & cases["check_number"].notna()
+        & (sizes >= filled)
+    )
     columns = (cases[name].tolist() for name in ("index", "column", "check", "failure_case"))
     seen = set()
-    for row, column, check, case, size in zip(*columns, sizes.tolist(), strict=True):
+    for row, column, check, case, is_row in zip(*columns, is_whole.tolist(), strict=True):
         number = None if pd.isna(row) else int(row)
-        name = str(column) if str(column) in names and size < len(names) else ""
+        name = str(column) if str(column) in names and not is_row else ""
         if (number, name, check) in seen:
             continue
         seen.add((number, name, check))
