@@ -67,7 +67,8 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule of your own for the rows of a sheet, or for the pets of a store.
 
     It has exactly one of `required`, `unique`, `values`, `pattern`, a length, a range, `expression`
-    and `check`; one that is not `enabled` may have none. A blank cell breaks only `required`. Raises SettingsError if it is invalid.
+    and `check`; a rule that is not `enabled` may have none. A blank cell breaks only `required`.
+    Raises SettingsError if it is invalid.
     """
 
     name: str
