@@ -12,7 +12,7 @@ from petsync._files import is_file, write_atomically
 from petsync.cli.context import Context, SheetPath, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
 from petsync.cli.options import file_option, limit_option, must_still_wait, sheet_options
-from petsync.cli.plan import FORMATS, choose_format
+from petsync.cli.plan import FORMATS, begins_with, choose_format, must_not_replace_sheet
 from petsync.errors import SheetError
 from petsync.plan.options import MATCHABLE
 from petsync.sheets.files import TEXT_SUFFIXES, reading_ahead
@@ -27,6 +27,8 @@ __all__ = ["command"]
 
 
 _STORE = "store:"
+_JSON_HEAD = rb'\s*\{\s*"format"\s*:\s*[0-9]+,\s*"a"\s*:'
+"""The beginning of the differences in JSON."""
 _BY_SUFFIX = {
     ".json": "json",
     ".html": "html",
@@ -145,6 +147,9 @@ def _choose_format(
         for side in sides:
             must_differ(path, side)
         must_be_writable(path)
+        must_not_replace_sheet(path)
+        if path.suffix.lower() == ".json" and not begins_with(path, _JSON_HEAD):
+            raise click.UsageError(f"{path} is not a list of differences: it would be overwritten.")
     return chosen
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -68,11 +69,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "begins_with",
     "check_command",
     "check_output",
     "choose_format",
     "export_command",
     "find_saved_plan",
+    "must_not_replace_sheet",
     "plan_command",
     "print_plan",
     "rehearse_command",
@@ -567,8 +570,7 @@ def check_output(path: Path, sheet: Path | str | None, form: str | None) -> None
     if sheet is not None:
         must_differ(path, sheet)
     must_be_writable(path)
-    if path.suffix.lower() == ".xlsx" and path.is_file():
-        _must_not_be_export(path)
+    must_not_replace_sheet(path)
     if path.suffix.lower() in (".json", ".parquet") and lexists(path) and not _has_plan(path):
         raise click.UsageError(f"{path} is not a plan: it would be overwritten.")
     if path.suffix.lower() == ".parquet" and isinstance(sheet, Path):
@@ -579,6 +581,11 @@ def _has_plan(path: Path) -> bool:
     """Return true if the file is empty or begins as a plan does."""
     if path.suffix.lower() == ".parquet":
         return is_saved_plan(path)
+    return begins_with(path, rb'\s*\{\s*"fingerprint"\s*:')
+
+
+def begins_with(path: Path, pattern: bytes) -> bool:
+    """Return true if the file matches the pattern at its beginning, is empty, or cannot be read."""
     if not path.is_file():
         return True
     try:
@@ -586,7 +593,7 @@ def _has_plan(path: Path) -> bool:
             head = file.read(64)
     except OSError:
         return True
-    return not head or re.match(rb'\s*\{\s*"fingerprint"\s*:', head) is not None
+    return not head or re.match(pattern, head) is not None
 
 
 def _must_not_be_part(path: Path, sheet: Path) -> None:
@@ -597,15 +604,34 @@ def _must_not_be_part(path: Path, sheet: Path) -> None:
         raise click.UsageError(f"{path} would be a part of the sheet: use another folder.")
 
 
-def _must_not_be_export(path: Path) -> None:
-    """Raise UsageError if the workbook has the base of an export: the user may have edited it."""
+def must_not_replace_sheet(path: Path) -> None:
+    """Raise UsageError if the file is a sheet of text, a workbook that petsync did not write as it
+    is now, or an export: the user may have edited it.
+    """
+    kind = path.suffix.lower()
+    if kind not in (".txt", ".xlsx") or not path.is_file() or not path.stat().st_size:
+        return
     from petsync.sheets.base import find_base
     from petsync.sheets.load import load
+    from petsync.workbook import is_sealed
+
+    if kind == ".txt":
+        with suppress(SheetError):
+            ps.read_sheet(path)
+            raise click.UsageError(f"{path} is a sheet: it would be overwritten.")
+        return
 
     try:
+        with zipfile.ZipFile(path) as book:
+            is_own = is_sealed(book)
         base, refused = find_base(load(path))
-    except SheetError:
-        return
+    except (OSError, zipfile.BadZipFile, SheetError):
+        is_own = False
+    if not is_own:
+        raise click.UsageError(
+            f"{path} is not a workbook that petsync wrote, or it was changed since: it would be "
+            "overwritten. Name another file, or remove this one."
+        )
     if base is not None or refused:
         raise click.UsageError(f"{path} is an export of petsync: it would be overwritten.")
 

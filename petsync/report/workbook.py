@@ -233,7 +233,7 @@ def _write_tabs(tabs: Iterable[Tab], file: IO[bytes]) -> None:
     with bulk_workbook() as bulk:
         for tab in tabs:
             _add_tab(bulk, tab)
-        bulk.save(file)
+        bulk.save(file, with_seal=True)
 
 
 def _add_tab(bulk: BulkWorkbook, tab: Tab) -> None:

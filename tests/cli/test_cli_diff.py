@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from commands import Shell, shop, to
 from effort import list_openings
+from openpyxl import load_workbook
 
 from petsync.sandbox import Sandbox
 
@@ -40,6 +41,32 @@ def test_each_format_is_printed_or_saved(shell: Shell) -> None:
     done = shell("diff", "a.csv", "b.csv", *[word for name in names for word in ("-o", name)])
     assert done.code == 2
     assert all(Path(name).stat().st_size for name in names)
+    again = shell("diff", "a.csv", "b.csv", *[word for name in names for word in ("-o", name)])
+    assert again.code == 2
+
+
+def test_no_sheet_is_replaced(shell: Shell, box: Sandbox) -> None:
+    """Differences and plans replace no workbook that petsync did not write or that was changed
+    since, no export, no sheet of text, and no other JSON.
+    """
+    pd.DataFrame({"id": [1], "name": ["Rex"]}).to_excel("own.xlsx", index=False)
+    assert shell("export", "e.xlsx", *to(box)).code == 0
+    assert shell("export", "e.json", *to(box)).code == 0
+    assert shell("diff", "a.csv", "b.csv", "-o", "d.xlsx").code == 2
+    book = load_workbook("d.xlsx")
+    book["Differences"]["A2"] = "mine"
+    book.save("d.xlsx")
+    Path("own.txt").write_text("id;name\n1;Rex\n", "utf-8")
+    names = ("own.xlsx", "own.txt", "e.xlsx", "e.json", "d.xlsx")
+    before = {name: Path(name).read_bytes() for name in names}
+    for name in names:
+        for words in (("diff", "a.csv", "b.csv"), ("plan", "a.csv", *to(box))):
+            done = shell(*words, "-o", name)
+            assert (done.code, "it would be overwritten" in " ".join(done.err.split())) == (
+                64,
+                True,
+            )
+        assert Path(name).read_bytes() == before[name]
 
 
 def test_the_store_is_a_side(shell: Shell, box: Sandbox) -> None:
