@@ -113,6 +113,7 @@ petsync check 'pets/*.csv'
     help="Also list your own rules (petsync.toml): which of them ran, how many rows each "
     "looked at, and how many break it.",
 )
+@limit_option(default=5, help="How many findings of each kind to print; 0 for all.  [5]")
 @click.option(
     "--format", "form", type=click.Choice(("text", "json")), help="What to print.  [text]"
 )
@@ -124,6 +125,7 @@ def check_command(
     marked: Path | None,
     strict: bool,
     with_rules: bool,
+    limit: int,
     form: str | None,
 ) -> int:
     """List the mistakes in SHEET.
@@ -168,7 +170,7 @@ def check_command(
 
         context.show(findings_json(read))
     else:
-        context.show_view(sheet_view(read, limit=5, with_rules=with_rules))
+        context.show_view(sheet_view(read, limit=limit or None, with_rules=with_rules))
     if marked is not None:
         # An earlier copy may have been edited by hand.
         _annotate(context, read, find_free_path(marked))

@@ -42,6 +42,14 @@ def test_errors_exit_with_three_and_are_grouped(shell: Shell) -> None:
     assert done.err == "Next: petsync plan pets.csv\n"
 
 
+def test_all_findings_can_be_listed(shell: Shell) -> None:
+    """Five findings of a kind are listed, or as many as --limit says."""
+    rows = "".join(f"{n},Rex,nope{n}\n" for n in range(1, 10))
+    sheet = _sheet("id,name,status\n" + rows)
+    for options, listed in ((), 5), (("--limit", "2"), 2), (("--limit", "0"), 9):
+        assert shell("check", sheet, *options).out.count("column 3") == listed
+
+
 def test_equal_mistakes_are_corrected_at_once(shell: Shell) -> None:
     """--correct reads another text instead of that of one cell, or of all equal cells."""
     sheet = _sheet(WRONG)
