@@ -14,6 +14,7 @@ from times import times
 from triples import OWNERS
 
 import petsync as ps
+from petsync.cli import main
 from petsync.reconcile.state import BaseFile, StatePaths
 from petsync.sandbox import Sandbox
 
@@ -62,6 +63,25 @@ def test_each_side_keeps_its_fields(scenario: CsvScenario) -> None:
     assert agreed(scenario, 1).tags == (ps.Tag(1, "calm"),)
     again = scenario.run(owners=OWNED)
     assert (again.round.status, kinds(again)) == ("in-sync", [("note", 1)])
+
+
+def test_the_undo_of_an_owned_field_says_what_the_next_round_does(
+    scenario: CsvScenario, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next two-way round sends a field of the sheet again, and the undo announces it. It
+    writes the undo of other fields into the sheet.
+    """
+    scenario.run(owners=OWNED)
+    scenario.type(1, category="Cats", name="Max")
+    assert scenario.run(owners=OWNED).round.status == "done"
+    with pytest.raises(SystemExit) as ended:
+        main(["undo", "--yes", "--url", scenario.box.url, "--state", str(scenario.state)])
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().err.split())
+    assert "The sheet owns category: the next round sends the sheet's values again" in text
+    assert scenario.run(owners=OWNED).round.status == "done"
+    pet = scenario.store_pets()[1]
+    assert (pet.category and pet.category.name, pet.name) == ("Cats", PETS[0].name)
 
 
 def test_a_base_claims_no_agreement_that_was_not_there(scenario: CsvScenario) -> None:

@@ -906,6 +906,10 @@ _NOTES_BY_MODE = {
     "check": _SYNC_NOTE,
 }
 """What the next round of a job does after an undo of its run, by the job's mode."""
+_OWNED_NOTE = (
+    "The sheet owns {fields}: the next round sends the sheet's values again. To prevent this, "
+    "change them in the sheet first."
+)
 _UNDOING = {each.name for each in iter_keywords(UndoKeywords)} | {"ids", "kinds", "query"}
 """The parameters of the options that decide what is undone."""
 _UNDO_EXAMPLES = """
@@ -1026,12 +1030,23 @@ def undo_command(
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
     """Print the run to undo and, if it is a job's, what the next round of the job does."""
     from petsync.report.views.run import run_line
+    from petsync.table.columns import COLUMNS_OF
 
     past = store.aio.history.find(plan.undoes)
     context.say(f"The run to undo: {past.run_id}, {run_line(past)}.")
     round_ = find_round_of(store.aio.settings.state, past.run_id)
     if round_ is not None:
-        context.say(_NOTES_BY_MODE[round_.mode].format(job=round_.job), "bold")
+        note = _NOTES_BY_MODE[round_.mode].format(job=round_.job)
+        owners = store.aio.history.journal.read_options(past.run_id).owners
+        columns = {column for change in plan.changes for column in change.fields}
+        owned = [
+            unit
+            for unit, owner in owners.items()
+            if owner == "sheet" and not columns.isdisjoint(COLUMNS_OF[unit])
+        ]
+        if owned and round_.mode == "two-way":
+            note = f"{note} {_OWNED_NOTE.format(fields=' and '.join(owned))}"
+        context.say(note, "bold")
 
 
 def _save_undo(
