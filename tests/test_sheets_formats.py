@@ -498,6 +498,7 @@ REFUSED = {
     "encrypted Parquet": (".parquet", lambda _: b"PARE1234PARE", "encrypted Parquet", "without"),
     "gzip that is cut off": (".csv.gz", lambda data: data[:-9], "compressed file is dam", "again"),
     "zstd that is cut off": (".csv.zst", lambda data: data[:-3], "compressed file is dam", "again"),
+    "text as gzip": (".csv.gz", lambda _: b"id,name\n1,Rex\n", "is not compressed", "to pets.csv."),
     "a compressed workbook": (
         ".csv.gz",
         lambda _: gzip.compress(b"PK\3\4" + bytes(50)),
@@ -517,6 +518,13 @@ def test_a_file_that_cannot_be_read_is_named_with_the_way_out(tmp_path: Path, ca
         read_sheet(path)
     assert str(path) in caught.value.message
     assert way in caught.value.hint
+
+
+def test_the_bytes_decide_how_a_file_is_unpacked(tmp_path: Path) -> None:
+    """Zstandard with the name of gzip is unpacked, too."""
+    path = tmp_path / "pets.csv.gz"
+    path.write_bytes(zstd(b"id,name\n1,Rex\n"))
+    assert read_sheet(path).rows["name"].tolist() == ["Rex"]
 
 
 @pytest.mark.parametrize("ending", [".csv.gz", ".jsonl.zst"])

@@ -247,14 +247,18 @@ def _read_bytes(path: Path) -> bytes:
 
 def _unpack(path: Path, data: bytes) -> tuple[bytes, str]:
     """Return the bytes without compression, and the ending of the unpacked file. A file is unpacked
-    if its name ends as that of a compressed file does. Raises SheetError if the bytes are damaged,
-    or become too large.
+    if its name ends as that of a compressed file does; the bytes decide in which way. Raises
+    SheetError if the bytes are not compressed or damaged, or become too large.
     """
     ending = ending_of(path)
-    packing = next((each for each in PACKED if ending.endswith(each)), None)
-    if str(path) == STDIN:
-        packing = next((each for each, mark in _MAGIC.items() if data.startswith(mark)), None)
-    if packing is None or not data.startswith(_MAGIC[packing]):
+    named = next((each for each in PACKED if ending.endswith(each)), None)
+    packing = next((each for each, mark in _MAGIC.items() if data.startswith(mark)), None)
+    if packing is None and named is not None and data:
+        raise SheetError(
+            f"{path}: the file is not compressed, although its name ends in {named}",
+            hint=f"Rename it to {path.name.removesuffix(path.suffix)}.",
+        )
+    if packing is None or (named is None and str(path) != STDIN):
         return data, ending
     unpacked = io.BytesIO()
     try:
@@ -274,7 +278,7 @@ def _unpack(path: Path, data: bytes) -> tuple[bytes, str]:
             hint="If it is still being copied or downloaded, wait until that is done; otherwise "
             "get it again.",
         ) from None
-    return unpacked.getvalue(), ending.removesuffix(packing)
+    return unpacked.getvalue(), ending.removesuffix(named or packing)
 
 
 def encoding_of(path: Path, usual: str) -> str | None:
