@@ -277,6 +277,7 @@ def test_the_workbook_has_only_failed_rows_with_their_comments_and_own_columns(s
     assert "guarded" in tab["B3"].comment.text
     book = openpyxl.load_workbook(path)
     assert book["petsync base"].sheet_state == "veryHidden"
+    assert not [note for note in shop.store.plan(path).notes if "lacks the column" in note]
 
 
 def test_an_error_of_the_cells_kind_is_not_lost_with_the_kind(shop):

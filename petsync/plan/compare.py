@@ -2459,8 +2459,11 @@ def _note_lost_columns(
     sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]
 ) -> Iterator[str]:
     """Yield a note on the columns that an export has lost, probably because a header was
-    renamed. A part of a DataFrame's columns is often selected on purpose.
+    renamed. A part of a DataFrame's columns is often selected on purpose, and a workbook of failed
+    rows has only the columns of its sheet.
     """
+    if base is not None and base.source_rows and ORIGINAL_ROW in sheet.others:
+        return
     absent = [column for column in COLUMNS if base is not None and column not in sheet.rows]
     own = ", ".join(repr(str(name)) for name in sheet.others.columns)
     is_frame = sheet.source == FRAME_NAME
