@@ -325,6 +325,7 @@ def test_a_failing_check_is_named(tmp_path: Path) -> None:
         (lambda rows: rows["no"], "rule 'own': its check failed: KeyError: 'no'"),
         (lambda rows: [99], "its check returned the row 99"),
         (lambda rows: 5, "a value of the type int"),
+        (lambda rows: None, "a value of the type NoneType"),
         (lambda rows: rows["name"] == "Rex", "a value of the type Series"),
         (lambda rows: (rows["name"] == "Rex").to_numpy(), "a value of the type ndarray"),
         (lambda rows: [["Rex"]], "does not name rows"),

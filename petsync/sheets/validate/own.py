@@ -345,8 +345,6 @@ def _run_check(rule: SheetRule, frame: pd.DataFrame) -> list[_Violation]:
     if hasattr(rule.check, "validate"):
         return [*_validate(rule.check, frame)]
     found = rule.check(frame.copy())
-    if found is None:
-        return []
     if isinstance(found, pd.DataFrame):
         return [*_of_frame(found, [each for each in _FRAME_COLUMNS if each not in frame])]
     if isinstance(found, Iterable) and not isinstance(found, pd.Series | str):
@@ -358,7 +356,8 @@ def _run_check(rule: SheetRule, frame: pd.DataFrame) -> list[_Violation]:
         f"rule {rule.name!r}: its check returned a value of the type {type(found).__name__}, "
         "which does not name rows",
         hint="Return the rows that break the rule: a DataFrame of pandas with the index that the "
-        "check got, or a list of row numbers. For a mask, return rows.index[mask].",
+        "check got, or a list of row numbers, which may be empty. For a mask, return "
+        "rows.index[mask].",
     )
 
 
