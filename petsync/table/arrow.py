@@ -234,7 +234,7 @@ def rows_from_table(table: pa.Table) -> pd.DataFrame:
                 columns[EXTRA] = pd.Series(extra, dtype=object)
         frame = pd.DataFrame(columns, copy=False)
         if EXTRA not in columns:
-            frame.columns = _COLUMNS
+            frame.columns = _COLUMNS.view()
         return frame
 
 
