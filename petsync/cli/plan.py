@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -613,6 +612,8 @@ def must_not_replace_sheet(path: Path) -> None:
     kind = path.suffix.lower()
     if kind not in (".txt", ".xlsx") or not path.is_file() or not path.stat().st_size:
         return
+    import zipfile
+
     from petsync.sheets.base import find_base
     from petsync.sheets.load import load
     from petsync.workbook import is_sealed
