@@ -1,15 +1,14 @@
 """Compare plans with random owners of fields with the plain reference of the tests, and the log of
 the store with what their runs may change.
 
-Run: `python benchmarks/owners.py`, which takes about ten minutes and needs the packages of the tests
-(`pip install -e '.[test]'`). A triple is the row of a sheet
-with its pet in the export, if there is one, and in the store; each row of a sheet counts as one.
-Half of the sheets have up to 8 rows and are compared row by row, half have hundreds and are
-compared by columns; half carry an export, and some have rows of unknown pets. All rows of a sheet
-have the same owners. Sheets in which ids seem to have moved without their rows do not count,
-because the reference has no rule for them; tests/test_ways_out.py has theirs. The program ends with
-an error at the first difference, and names the seed. tests/test_plan_laws.py and
-tests/test_owners.py do the same with fewer triples.
+Run: `python benchmarks/owners.py`, which takes about ten minutes and needs the packages of the
+tests (`pip install -e '.[test]'`). A triple is the row of a sheet with its pet in the export, if
+there is one, and in the store; each row of a sheet counts as one. Half of the sheets have up to 8
+rows and are compared row by row, half have hundreds and are compared by columns; half carry an
+export, and some have rows of unknown pets. All rows of a sheet have the same owners. Sheets in
+which ids seem to have moved without their rows do not count, because the reference has no rule for
+them; tests/test_ways_out.py has theirs. The program ends with an error at the first difference, and
+names the seed. tests/test_plan_laws.py and tests/test_owners.py do the same with fewer triples.
 """
 
 from __future__ import annotations
