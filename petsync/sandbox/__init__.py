@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from operator import index
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -201,10 +202,13 @@ class Sandbox:
         """Remove a pet without a request, and return whether it existed. Raises SettingsError if
         `pet_id` is not an integer.
         """
-        if not isinstance(pet_id, int):
-            raise SettingsError(f"the id of the pet to remove is {pet_id!r}, not an integer")
+        try:
+            number = index(pet_id)
+        except TypeError:
+            problem = f"the id of the pet to remove is {pet_id!r}, not an integer"
+            raise SettingsError(problem) from None
         storage = self._active.service.storage
-        return self._call(lambda: storage.write(lambda c: records.remove(c, pet_id)))
+        return self._call(lambda: storage.write(lambda c: records.remove(c, number)))
 
     def reset(self, pets: Iterable[Pet | Mapping[str, Any]] = ()) -> None:
         """Replace all pets and images with these pets, each a Pet or a dict of its fields, and
