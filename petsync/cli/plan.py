@@ -612,31 +612,41 @@ def must_not_replace_sheet(path: Path) -> None:
     kind = path.suffix.lower()
     if kind not in (".txt", ".xlsx") or not path.is_file() or not path.stat().st_size:
         return
-    import zipfile
-
-    from petsync.sheets.base import find_base
-    from petsync.sheets.load import load
-    from petsync.workbook import is_sealed
-
     if kind == ".txt":
-        with suppress(SheetError):
-            ps.read_sheet(path)
+        if _is_sheet(path):
             raise click.UsageError(f"{path} is a sheet: it would be overwritten.")
         return
-
-    try:
-        with zipfile.ZipFile(path) as book:
-            is_own = is_sealed(book)
-        base, refused = find_base(load(path))
-    except (OSError, zipfile.BadZipFile, SheetError):
-        is_own = False
-    if not is_own:
+    if not _has_seal(path):
         raise click.UsageError(
             f"{path} is not a workbook that petsync wrote, or it was changed since: it would be "
             "overwritten. Name another file, or remove this one."
         )
+    from petsync.sheets.base import find_base
+    from petsync.sheets.load import load
+
+    base, refused = find_base(load(path))
     if base is not None or refused:
         raise click.UsageError(f"{path} is an export of petsync: it would be overwritten.")
+
+
+def _is_sheet(path: Path) -> bool:
+    try:
+        ps.read_sheet(path)
+    except SheetError:
+        return False
+    return True
+
+
+def _has_seal(path: Path) -> bool:
+    import zipfile
+
+    from petsync.workbook import is_sealed
+
+    try:
+        with zipfile.ZipFile(path) as book:
+            return is_sealed(book)
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
