@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.plan.match import find_positions
 from petsync.sheets.files import Source
-from petsync.table.lists import blocks
 
 __all__ = ["Lines", "OwnLines", "leave_out_common_lines"]
 
@@ -25,10 +25,10 @@ _WORD = np.dtype("<u8")
 _POWERS = 10 ** np.arange(9, dtype=np.int64)
 _BLOCK = 1 << 22
 """The bytes that are searched at once."""
-_PART = 1 << 17
-"""The lines whose ids are read at once. Threads wait for each other between many small steps."""
-_RUNS = (256, 32, 4, 1)
-"""The number of lines that are compared at once; fewer where a line differs."""
+_PART = 1 << 16
+"""The lines that are read or compared at once. Threads wait for each other between many small
+steps.
+"""
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -53,7 +53,8 @@ def leave_out_common_lines(a: Lines, b: Lines, pool: Executor) -> list[OwnLines]
     if not _are_records(a.source.data, a.offsets):
         return None
     ids, at_a, at_b = _pair(a, b)
-    masks = [_find_same(a, b, at_a[part], at_b[part]) for part in blocks(len(ids))]
+    parts = [slice(n, n + _PART) for n in range(0, len(ids), _PART)]
+    masks = pool.map(lambda part: _find_same(a, b, at_a[part], at_b[part]), parts)
     same = np.flatnonzero(np.concatenate([np.empty(0, bool), *masks]))
     own = [*pool.map(Lines.without, (a, b), (at_a[same], at_b[same]), repeat(ids[same]))]
     # The lines of B that are left out are lines of A.
@@ -75,32 +76,15 @@ def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
 
 
 def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
-    """Return a mask of the pairs of lines that are the same. Lines that follow each other in both
-    files are compared together first.
-    """
-    sizes = (each.offsets[at + 1] - each.offsets[at] for each, at in ((a, at_a), (b, at_b)))
-    is_same: _Mask = np.equal(*sizes)
-    pairs = np.flatnonzero(is_same)
-    for size in _RUNS:
-        begins = np.ones(len(pairs), dtype=bool)
-        begins[1:] = (np.diff(at_a[pairs]) != 1) | (np.diff(at_b[pairs]) != 1)
-        begins[::size] = True
-        firsts = np.flatnonzero(begins)
-        ends = np.append(firsts, len(pairs))[1:]
-        runs_a = _bytes_between(a, at_a[pairs[firsts]], at_a[pairs[ends - 1]])
-        begins_b = b.offsets[at_b[pairs[firsts]]].tolist()
-        are_same = map(b.source.data.startswith, runs_a, begins_b)
-        differ = ~np.fromiter(are_same, bool, len(firsts))
-        pairs = pairs[np.repeat(differ, ends - firsts)]
-    is_same[pairs] = False
-    return is_same
+    """Return a mask of the pairs of lines that are the same. The lines of A are in order."""
+    if (at_b[1:] > at_b[:-1]).all():
+        return _are_equal(a.with_gaps(at_a), b.with_gaps(at_b))[::2]
+    return _are_equal(a.take(at_a), b.take(at_b))
 
 
-def _bytes_between(lines: Lines, firsts: _Numbers, lasts: _Numbers) -> Iterator[memoryview]:
-    """Yield the bytes from each of the first lines up to the end of each of the last ones."""
-    data, offsets = memoryview(lines.source.data), lines.offsets
-    bounds = zip(offsets[firsts].tolist(), offsets[lasts + 1].tolist(), strict=True)
-    return (data[begin:end] for begin, end in bounds)
+def _are_equal(a: pa.Array, b: pa.Array) -> _Mask:
+    mask: _Mask = pc.equal(a, b).to_numpy(zero_copy_only=False)
+    return mask
 
 
 class Lines:
@@ -147,14 +131,30 @@ class Lines:
             digits[at] += count
         return numbers, digits
 
+    def take(self, at: _Numbers) -> pa.Array:
+        """Return the lines at these positions."""
+        return self._as_array(self.offsets).take(pa.array(at))
+
+    def with_gaps(self, at: _Numbers) -> pa.Array:
+        """Return the lines at these positions, which are in order, without a copy. Between two of
+        them is the text between both, which may be empty.
+        """
+        return self._as_array(np.column_stack([self.offsets[at], self.offsets[at + 1]]).ravel())
+
+    def _as_array(self, offsets: _Numbers) -> pa.Array:
+        """Return the texts from each offset to the next one."""
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.source.data)]
+        return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
     def without(self, at: _Numbers, ids: _Numbers) -> OwnLines:
         """Return the file without the lines at these positions, which start with these ids."""
         stays = np.ones(len(self.offsets) - 1, dtype=bool)
         stays[at] = False
         is_first, is_last = np.diff(stays, prepend=False), np.diff(stays, append=False)
-        data = b"".join(
-            _bytes_between(self, np.flatnonzero(is_first & stays), np.flatnonzero(is_last & stays))
-        )
+        begins = self.offsets[:-1][is_first & stays].tolist()
+        ends = self.offsets[1:][is_last & stays].tolist()
+        view = memoryview(self.source.data)
+        data = b"".join(view[begin:end] for begin, end in zip(begins, ends, strict=True))
         return OwnLines(replace(self.source, data=data), np.flatnonzero(stays) + 1, ids)
 
 
