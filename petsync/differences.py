@@ -26,10 +26,10 @@ from petsync.plan.differences import Differences, RepeatedRow, Side, find_differ
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.settings import checked_address
-from petsync.sheets.common import Lines, OwnLines, leave_out_common_lines
+from petsync.sheets.common import OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
-from petsync.sheets.load import load
+from petsync.sheets.load import load, load_content
 from petsync.sheets.read import as_edited, read_file, read_source, sheet_from_frame
 from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowTable, rows_from_pets
@@ -102,7 +102,7 @@ def diff(
                     given,
                     on,
                 )
-        if not all(isinstance(value, str | Path) for value in values):
+        if found.rows and not all(isinstance(value, str | Path) for value in values):
             # Later, the caller may change a list in a frame.
             found = msgspec.structs.replace(found, rows=[*found.rows])
         return found
@@ -172,17 +172,17 @@ def _read_own_lines(
         return None
     if not all(each.suffix.casefold() in TEXT_SUFFIXES and _is_large(each) for each in paths):
         return None
-    sources = [*pool.map(load, paths)]
-    if any(each.kind != "text" for each in sources):
-        return None
-    lines_a, lines_b = pool.map(Lines, sources)
-    own = leave_out_common_lines(lines_a, lines_b, pool)
+    own = leave_out_common_lines(paths, pool)
     if own is None:
         return None
-    read = pool.map(read_source, [each.source for each in own], repeat(options))
-    # Release the bytes of the whole files meanwhile.
-    del sources, lines_a, lines_b
-    one, two = read
+    try:
+        sources = [*map(load_content, paths, (each.data for each in own))]
+        if any(each.kind != "text" for each in sources):
+            return None
+        one, two = pool.map(read_source, sources, repeat(options))
+    except SheetError:
+        # The places in its message are not those of the whole file.
+        return None
     named = np.fromiter(one.named_ids | two.named_ids, np.int64)
     if (
         one.blocked

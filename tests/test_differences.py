@@ -1,6 +1,7 @@
 """diff: the differences between two tables, with and without a base."""
 
 import copy
+import io
 import itertools
 import random
 import re
@@ -28,7 +29,6 @@ from petsync.report.json import diff_json
 from petsync.report.views.diff import diff_page_view, diff_title
 from petsync.report.workbook import diff_workbook
 from petsync.sheets import common
-from petsync.sheets.files import Source
 
 HEAD = "id,name,status,tags,Price\n"
 OLD = HEAD + "1,Rex,available,a; b,5\n2,Mia,sold,,6\n3,Leo,reserved,,\n,Kim,sold,,8\n"
@@ -388,21 +388,23 @@ def _random_lines(dice):
 _starts = st.from_regex(rb"[0-9]{0,20}[,;\t /:a\xff]?[0-9]{0,3}", fullmatch=True)
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), _starts), max_size=40), st.booleans())
-def test_ids_are_read_from_the_start_of_lines(pairs, has_end):
+@given(st.lists(st.tuples(st.integers(1, 3), _starts), max_size=40), st.booleans(), st.data())
+def test_ids_are_read_from_the_start_of_lines(pairs, has_end, draw):
     """The ids of lines are the numbers of at most 18 digits before a delimiter, each once in its
-    file, wherever the line is; and lines are the same as `splitlines` has them.
+    file, wherever the line and the blocks of the file are; and lines are the same as `splitlines`
+    has them.
     """
     each = [start for times, start in pairs for _ in range(times)] + [b"x" * 20]
     data = b"\n" * common._HEAD + b"\n".join(each) + b"\n" * has_end
-    lines = common.Lines(Source(Path("a.csv"), "text", data))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(common, "_BLOCK", draw.draw(st.integers(40, 200)))
+        lines = common.read_lines(io.BufferedReader(io.BytesIO(data)))
     found = [(re.match(rb"([0-9]{1,18})[,;\t]", start), n) for n, start in enumerate(each, 32)]
     ids = [(int(match[1]), n) for match, n in found if match]
     counts = Counter(number for number, _ in ids)
     expected = sorted(pair for pair in ids if counts[pair[0]] == 1)
     assert [*zip(lines.ids.tolist(), lines.at.tolist(), strict=True)] == expected
-    ends = [data[a:b] for a, b in pairwise(lines.offsets.tolist())]
-    assert [*filter(None, ends)] == data.splitlines(keepends=True)
+    assert [data[a:b] for a, b in pairwise(lines.offsets.tolist())] == data.splitlines(True)
 
 
 def test_only_differences_that_are_read_are_made(files):
@@ -434,6 +436,8 @@ def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
             other[at] = each
     for at in sorted(dice.sample(range(len(other)), dice.randrange(4)), reverse=True):
         del other[at]
+    if seed % 4 == 0:
+        dice.shuffle(other)
     end = "\r\n" if seed % 2 else "\n"
     if seed % 3 == 0:
         # A line of the other file, in a cell.
@@ -443,6 +447,7 @@ def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
     for name, rows in (("old.csv", lines), ("new.csv", other)):
         text = end.join(["id,name,status,Price", *rows]) + end * (seed % 4 > 0)
         Path(name).write_bytes(text.encode())
+    monkeypatch.setattr(common, "_BLOCK", dice.choice((80, 400, 1 << 20)))
     for sides in (("old.csv", "new.csv"), ("new.csv", "old.csv")):
         monkeypatch.setattr("petsync.differences._LARGE", 1 << 60)
         whole = ps.diff(*sides)
@@ -450,6 +455,37 @@ def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
         found = ps.diff(*sides)
         assert found == whole
         assert ps.diff(*map(ps.read_sheet, sides)) == whole
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(files, monkeypatch):
+    """Large files, which are read twice, are not compared if one of them changes between."""
+    for name in ("old.csv", "new.csv"):
+        rows = [f"{number},Pet {number},sold\n" for number in range(1, 100)]
+        Path(name).write_text("id,name,status\n" + "".join(rows), "utf-8")
+    monkeypatch.setattr("petsync.differences._LARGE", 0)
+    assert ps.diff("old.csv", "new.csv").equal == 99
+    pair = common._pair
+
+    def change(a, b):
+        with Path("new.csv").open("a", encoding="utf-8") as file:
+            file.write("100,Rex,sold\n")
+        return pair(a, b)
+
+    monkeypatch.setattr(common, "_pair", change)
+    with pytest.raises(SheetError, match=r"new\.csv: the file changed while it was read"):
+        ps.diff("old.csv", "new.csv")
+
+
+def test_an_error_names_its_place_in_the_whole_file(files, monkeypatch):
+    """The line and the byte of an error are those of the file, whatever other lines are equal."""
+    rows = [b"id,name,status\n", *(b"%d,Pet %d,sold\n" % (n, n) for n in range(1, 100))]
+    Path("old.csv").write_bytes(b"".join(rows))
+    rows[80] = b"80,P\xe9t,sold\n"
+    Path("new.csv").write_bytes(b"".join(rows))
+    byte = len(b"".join(rows[:80])) + 5
+    monkeypatch.setattr("petsync.differences._LARGE", 0)
+    with pytest.raises(SheetError, match=f"new.csv: line 81, byte {byte} of the file"):
+        ps.diff("old.csv", "new.csv")
 
 
 @pytest.mark.slow

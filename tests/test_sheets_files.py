@@ -22,7 +22,6 @@ from petsync._files import write_atomically
 from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.sheets import read_sheet, write_results, write_sheet
-from petsync.sheets.files import reading_ahead
 from petsync.sheets.headers import Mapper
 from petsync.sheets.load import load
 from petsync.sheets.xlsx import package, read
@@ -237,22 +236,6 @@ def test_a_broken_file_is_named_with_the_way_out(tmp_path, case):
         read_sheet(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
-
-
-def test_a_file_is_read_ahead_once(tmp_path):
-    """Files that are read ahead are those of the start of the block; afterwards, and a second time,
-    a file is read as it is. An error comes when the file is asked for.
-    """
-    path, missing = tmp_path / "pets.csv", tmp_path / "none.csv"
-    path.write_text("id\n1\n")
-    with reading_ahead([path, missing, path]):
-        assert [load(path).data, load(path).data] == [b"id\n1\n"] * 2
-        with pytest.raises(SheetError, match="there is no such file"):
-            load(missing)
-    with reading_ahead([path]):
-        pass
-    path.write_text("id\n2\n")
-    assert load(path).data == b"id\n2\n"
 
 
 def test_a_missing_file_names_its_neighbours(tmp_path):

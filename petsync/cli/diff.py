@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import petsync as ps
-from petsync._files import is_file, write_atomically
+from petsync._files import write_atomically
 from petsync.cli.context import Context, SheetPath, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
 from petsync.cli.options import file_option, limit_option, must_still_wait, sheet_options
 from petsync.cli.plan import FORMATS, begins_with, choose_format, must_not_replace_sheet
 from petsync.errors import SheetError
 from petsync.plan.options import MATCHABLE
-from petsync.sheets.files import TEXT_SUFFIXES, reading_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,8 +117,7 @@ def command(
         with context.connect() as store, context.busy("Reading the store"):
             known[_STORE] = store.snapshot()
     common = base and known.get(base, base)
-    with reading_ahead(each for each in (a, b, base) if _is_text_file(each)):
-        found = ps.diff(known.get(a, a), known.get(b, b), common, match_on=match_on, **reading)
+    found = ps.diff(known.get(a, a), known.get(b, b), common, match_on=match_on, **reading)
     for path in outputs:
         _save(found, path, limit)
     kinds = [_BY_SUFFIX[path.suffix.lower()] for path in outputs]
@@ -128,10 +126,6 @@ def command(
     for path in outputs:
         context.say(f"Saved {path}.")
     return found.exit_code
-
-
-def _is_text_file(side: Path | str | None) -> TypeGuard[Path]:
-    return isinstance(side, Path) and side.suffix.casefold() in TEXT_SUFFIXES and is_file(side)
 
 
 def _choose_format(

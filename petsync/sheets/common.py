@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
-from itertools import repeat
+from contextlib import ExitStack
+from functools import cached_property
+from io import BufferedReader
+from itertools import pairwise, repeat
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.plan.match import find_positions
-from petsync.sheets.files import Source
+from petsync.sheets.files import changed_error, open_regular
 
-__all__ = ["Lines", "OwnLines", "leave_out_common_lines"]
+__all__ = ["Lines", "OwnLines", "leave_out_common_lines", "read_lines"]
 
 
 _HEAD = 32
@@ -23,12 +28,10 @@ _MAX_DIGITS = 18
 _IS_DELIMITER = np.isin(np.arange(256), (*b",;\t",))
 _WORD = np.dtype("<u8")
 _POWERS = 10 ** np.arange(9, dtype=np.int64)
-_BLOCK = 1 << 22
-"""The bytes that are searched at once."""
-_PART = 1 << 16
-"""The lines that are read or compared at once. Threads wait for each other between many small
-steps.
-"""
+_BLOCK = 1 << 21
+"""The bytes that are read at once; no line may be longer."""
+_PADDING = 3 * _WORD.itemsize
+"""The bytes after a block, so that the start of its last line can be read as words."""
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -37,29 +40,39 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 class OwnLines(NamedTuple):
     """A file without the lines that the other file has too."""
 
-    source: Source
+    data: bytes
     numbers: _Numbers
     """The number in the file of each remaining line."""
     left_out: _Numbers
     """The ids at the start of the lines that are left out, each of them once in either file."""
 
 
-def leave_out_common_lines(a: Lines, b: Lines, pool: Executor) -> list[OwnLines] | None:
-    """Return both files without the lines that start with an id and are the same in both; None if a
-    record has several lines, so that a line need not be a record.
+def leave_out_common_lines(paths: Sequence[Path], pool: Executor) -> list[OwnLines] | None:
+    """Return two CSV files without the lines that start with an id and are the same in both. They
+    are read in blocks, so that neither of them is in memory as a whole.
 
-    A line stays if its id is at the start of another line of its file, too.
+    Returns None if a record may have several lines, so that a line need not be a record, and if a
+    line is very long. A line stays if its id is at the start of another line of its file, too.
+    Raises SheetError if a file cannot be read, or changes meanwhile.
     """
-    if not _are_records(a.source.data, a.offsets):
-        return None
-    ids, at_a, at_b = _pair(a, b)
-    parts = [slice(n, n + _PART) for n in range(0, len(ids), _PART)]
-    masks = pool.map(lambda part: _find_same(a, b, at_a[part], at_b[part]), parts)
-    same = np.flatnonzero(np.concatenate([np.empty(0, bool), *masks]))
-    own = [*pool.map(Lines.without, (a, b), (at_a[same], at_b[same]), repeat(ids[same]))]
-    # The lines of B that are left out are lines of A.
-    rest = own[1].source.data
-    return own if _are_records(rest, _find_starts(rest)) else None
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_regular(path)) for path in paths]
+        before = [_version(file) for file in files]
+        a, b = pool.map(read_lines, files)
+        if a is None or b is None:
+            return None
+        ids, at_a, at_b = _pair(a, b)
+        same = np.flatnonzero(_find_same(a, b, at_a, at_b))
+        own = [*pool.map(Lines.without, (a, b), (at_a[same], at_b[same]), repeat(ids[same]))]
+        for path, file, version in zip(paths, files, before, strict=True):
+            if _version(file) != version:
+                raise changed_error(path)
+        return own
+
+
+def _version(file: BufferedReader) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
 
 
 def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
@@ -69,7 +82,7 @@ def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
     places = find_positions(b.ids, a.ids)
     common = np.flatnonzero(places >= 0)
     ids, at_a, at_b = b.ids[common], a.at[places[common]], b.at[common]
-    if (at_a[1:] > at_a[:-1]).all():
+    if _is_increasing(at_a):
         return ids, at_a, at_b
     order = np.argsort(at_a)
     return ids[order], at_a[order], at_b[order]
@@ -77,121 +90,192 @@ def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
 
 def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
     """Return a mask of the pairs of lines that are the same. The lines of A are in order."""
-    if (at_b[1:] > at_b[:-1]).all():
-        return _are_equal(a.with_gaps(at_a), b.with_gaps(at_b))[::2]
-    return _are_equal(a.take(at_a), b.take(at_b))
+    is_ordered = _is_increasing(at_b)
+    compare = _compare_ordered if is_ordered else _compare
+    # The lines of a part begin in the same block.
+    changes = np.diff(a.blocks_of(at_a)) != 0
+    if is_ordered:
+        changes |= np.diff(b.blocks_of(at_b)) != 0
+    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(at_a)]
+    parts = [slice(*each) for each in pairwise(bounds) if each[0] < each[1]]
+    masks = [compare(a, b, at_a[part], at_b[part]) for part in parts]
+    return np.concatenate([np.empty(0, dtype=bool), *masks])
 
 
-def _are_equal(a: pa.Array, b: pa.Array) -> _Mask:
-    mask: _Mask = pc.equal(a, b).to_numpy(zero_copy_only=False)
+def _compare_ordered(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
+    # A copy of the lines only would take longer than to compare the text between them.
+    return _are_equal(a.with_gaps(at_a), b.with_gaps(at_b))[::2]
+
+
+def _compare(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
+    lines = a.with_gaps(at_a).take(pa.array(np.arange(0, 2 * len(at_a), 2)))
+    return _are_equal(lines, b.whole.take(pa.array(at_b)))
+
+
+def _are_equal(one: pa.Array, two: pa.Array) -> _Mask:
+    mask: _Mask = pc.equal(one, two).to_numpy(zero_copy_only=False)
     return mask
 
 
+def _is_increasing(numbers: _Numbers) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
 class Lines:
-    """The lines of a text file, with their ends."""
+    """The lines of a text file; their texts stay in the file."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        data = source.data
-        self._bytes = np.frombuffer(data, np.uint8)
-        starts = _find_starts(data)
-        parts = [self._read_ids(starts[n : n + _PART]) for n in range(0, len(starts), _PART)]
-        ids, are_ids = map(np.concatenate, zip(*parts, strict=True))
-        is_ended = len(starts) > 1 and starts[-1] == len(data)
-        self.offsets: _Numbers = starts if is_ended else np.append(starts, len(data))
+    def __init__(
+        self, file: BufferedReader, offsets: _Numbers, ids: _Numbers, at: _Numbers
+    ) -> None:
+        self._file = file
+        self._block = bytearray(2 * _BLOCK)
+        self.offsets = offsets
         """Where each line begins, and the end of the last one."""
-        at = np.flatnonzero(are_ids)
-        at = at[np.searchsorted(at, _HEAD) :]
-        self.ids, self.at = _keep_unique(ids[at], at)
+        start = np.searchsorted(at, _HEAD)
+        self.ids, self.at = _keep_unique(ids[start:], at[start:])
         """The ids at the start of lines, in order and each only once in the file, and the positions
-        of these lines. An id in the last bytes of the file may be missing.
+        of these lines.
         """
 
-    def _read_ids(self, starts: _Numbers) -> tuple[_Numbers, _Mask]:
-        """Return the number at the start of each of these lines, and whether it is an id."""
-        ids, digits = self._read_digits(starts)
-        ends = np.minimum(starts + digits, len(self._bytes) - 1)
-        return ids, (digits > 0) & (digits <= _MAX_DIGITS) & _IS_DELIMITER[self._bytes[ends]]
+    def blocks_of(self, at: _Numbers) -> _Numbers:
+        """Return the numbers of the blocks in which the lines at these positions begin."""
+        numbers: _Numbers = self.offsets[at] // _BLOCK
+        return numbers
 
-    def _read_digits(self, starts: _Numbers) -> tuple[_Numbers, _Numbers]:
-        """Return the numbers at these places, and how many digits each of them has. A number with
-        more digits than an id is not exact.
-        """
-        size = len(self._bytes) - _WORD.itemsize + 1
-        if size <= 0:
-            return np.zeros_like(starts), np.zeros_like(starts)
-        # Eight characters from each byte on, as one number.
-        words = np.ndarray(size, _WORD, self.source.data, strides=(1,))
-        numbers, digits = _parse_digits(words[np.minimum(starts, size - 1)])
-        digits[starts >= size] = 0
-        for done in range(_WORD.itemsize, _MAX_DIGITS, _WORD.itemsize):
-            at = np.flatnonzero((digits == done) & (starts + done < size))
-            more, count = _parse_digits(words[starts[at] + done])
-            numbers[at] = numbers[at] * _POWERS[count] + more
-            digits[at] += count
-        return numbers, digits
-
-    def take(self, at: _Numbers) -> pa.Array:
-        """Return the lines at these positions."""
-        return self._as_array(self.offsets).take(pa.array(at))
+    @cached_property
+    def whole(self) -> pa.Array:
+        """All lines, in memory."""
+        texts = bytearray(int(self.offsets[-1]))
+        self._file.seek(0)
+        self._file.readinto(texts)
+        return _texts_between(self.offsets, texts)
 
     def with_gaps(self, at: _Numbers) -> pa.Array:
-        """Return the lines at these positions, which are in order, without a copy. Between two of
-        them is the text between both, which may be empty.
+        """Return the lines at these positions, which are in order and begin in one block. Between
+        two of them is the text between both, which may be empty. The next call replaces the texts.
         """
-        return self._as_array(np.column_stack([self.offsets[at], self.offsets[at + 1]]).ravel())
-
-    def _as_array(self, offsets: _Numbers) -> pa.Array:
-        """Return the texts from each offset to the next one."""
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.source.data)]
-        return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+        bounds = np.column_stack([self.offsets[at], self.offsets[at + 1]]).ravel()
+        return _texts_between(bounds - bounds[0], self._read(bounds[0], bounds[-1]))
 
     def without(self, at: _Numbers, ids: _Numbers) -> OwnLines:
         """Return the file without the lines at these positions, which start with these ids."""
         stays = np.ones(len(self.offsets) - 1, dtype=bool)
         stays[at] = False
-        is_first, is_last = np.diff(stays, prepend=False), np.diff(stays, append=False)
-        begins = self.offsets[:-1][is_first & stays].tolist()
-        ends = self.offsets[1:][is_last & stays].tolist()
-        view = memoryview(self.source.data)
-        data = b"".join(view[begin:end] for begin, end in zip(begins, ends, strict=True))
-        return OwnLines(replace(self.source, data=data), np.flatnonzero(stays) + 1, ids)
+        numbers = np.flatnonzero(stays)
+        bounds = np.flatnonzero(np.diff(self.blocks_of(numbers))) + 1
+        parts = [self._text_of(part) for part in np.split(numbers, bounds) if len(part)]
+        return OwnLines(b"".join(parts), numbers + 1, ids)
+
+    def _text_of(self, at: _Numbers) -> bytes:
+        """Return the lines at these positions, which are in order and begin in one block."""
+        is_first = np.diff(at, prepend=-2) != 1
+        begins, ends = self.offsets[at[is_first]], self.offsets[at[np.roll(is_first, -1)] + 1]
+        texts = self._read(begins[0], ends[-1])
+        bounds = zip((begins - begins[0]).tolist(), (ends - begins[0]).tolist(), strict=True)
+        return b"".join(texts[begin:end] for begin, end in bounds)
+
+    def _read(self, begin: np.int64, end: np.int64) -> memoryview:
+        texts = memoryview(self._block)[: end - begin]
+        self._file.seek(int(begin))
+        self._file.readinto(texts)
+        return texts
+
+
+def _texts_between(bounds: _Numbers, texts: bytearray | memoryview) -> pa.Array:
+    """Return the texts from each of the places to the next one, without a copy."""
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.large_binary(), len(bounds) - 1, buffers)
+
+
+def read_lines(file: BufferedReader) -> Lines | None:
+    """Return the lines of a file; None if one is longer than a block, or need not be a record."""
+    block = _Block()
+    offsets, ids, at = [np.zeros(1, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    begin = count = 0
+    while block.fill(file):
+        ends = block.find_ends()
+        if not len(ends) or not block.are_records(ends):
+            return None
+        numbers, is_id = block.read_ids(ends)
+        offsets.append(ends + begin)
+        ids.append(numbers[is_id])
+        at.append(np.flatnonzero(is_id) + count)
+        count += len(ends)
+        begin += int(ends[-1])
+        block.drop(int(ends[-1]))
+    return Lines(file, *map(np.concatenate, (offsets, ids, at)))
+
+
+class _Block:
+    """Some lines of a file, and the start of the line that follows them."""
+
+    def __init__(self) -> None:
+        self._data = bytearray(_BLOCK + _PADDING)
+        self._bytes = np.frombuffer(self._data, np.uint8)
+        self._is_mark = np.empty(_BLOCK, dtype=bool)
+        # Eight characters from each byte on, as one number.
+        self._words = np.ndarray(len(self._data) - 7, _WORD, self._data, strides=(1,))
+        self._size = 0
+        self._is_last = False
+
+    def fill(self, file: BufferedReader) -> bool:
+        """Read more of the file, and return false if no text is left."""
+        added = file.readinto(memoryview(self._data)[self._size : _BLOCK])
+        self._size += added
+        self._is_last = self._size < _BLOCK
+        # No digit follows the last line.
+        self._data[self._size] = 0
+        return self._size > 0
+
+    def drop(self, size: int) -> None:
+        """Remove this number of bytes from the start."""
+        self._data[: self._size - size] = self._data[size : self._size]
+        self._size -= size
+
+    def find_ends(self) -> _Numbers:
+        """Return where lines end: after each line feed, and at the end of the file."""
+        ends = self._find("\n", self._size) + 1
+        if self._is_last and (not len(ends) or ends[-1] < self._size):
+            return np.append(ends, self._size)
+        return ends
+
+    def _find(self, mark: str, size: int) -> _Numbers:
+        """Return the places of a character in the first bytes."""
+        found = np.equal(self._bytes[:size], ord(mark), out=self._is_mark[:size])
+        return np.flatnonzero(found)
+
+    def are_records(self, ends: _Numbers) -> bool:
+        """Return true if each of the lines, which have these ends, has an even number of quotes,
+        and no carriage return within it.
+        """
+        bounds = 0, int(ends[-1])
+        returns = self._data.find(b"\r", *bounds) >= 0
+        if returns and self._data.count(b"\r", *bounds) != self._data.count(b"\r\n", *bounds):
+            return False
+        if self._data.find(b'"', *bounds) < 0:
+            return True
+        lines = np.searchsorted(ends, self._find('"', bounds[1]), side="right")
+        return not (np.bincount(lines) % 2).any()
+
+    def read_ids(self, ends: _Numbers) -> tuple[_Numbers, _Mask]:
+        """Return the number at the start of each line, and whether it is an id."""
+        starts = np.append(0, ends[:-1])
+        numbers, digits = _parse_digits(self._words[starts])
+        for read in range(_WORD.itemsize, _MAX_DIGITS, _WORD.itemsize):
+            at = np.flatnonzero(digits == read)
+            more, count = _parse_digits(self._words[starts[at] + read])
+            numbers[at] = numbers[at] * _POWERS[count] + more
+            digits[at] += count
+        is_delimited = _IS_DELIMITER[self._bytes[starts + digits]]
+        return numbers, (digits > 0) & (digits <= _MAX_DIGITS) & is_delimited
 
 
 def _keep_unique(ids: _Numbers, at: _Numbers) -> tuple[_Numbers, _Numbers]:
     """Return the ids that occur once, in order, and their positions."""
-    if (ids[1:] > ids[:-1]).all():
+    if _is_increasing(ids):
         return ids, at
     known, first, counts = np.unique(ids, return_index=True, return_counts=True)
     return known[counts == 1], at[first[counts == 1]]
-
-
-def _find_starts(data: bytes) -> _Numbers:
-    """Return where lines begin: at 0, and after each line feed."""
-    return np.concatenate([np.zeros(1, np.int64), _find(data, "\n") + 1])
-
-
-def _find(data: bytes, mark: str) -> _Numbers:
-    """Return the places of a character."""
-    places = [np.empty(0, np.int64)]
-    is_mark = np.empty(min(_BLOCK, len(data)), dtype=bool)
-    for start in range(0, len(data), _BLOCK):
-        block = np.frombuffer(data, np.uint8, min(_BLOCK, len(data) - start), start)
-        found = np.equal(block, ord(mark), out=is_mark[: len(block)])
-        places.append(np.flatnonzero(found) + start)
-    return np.concatenate(places)
-
-
-def _are_records(data: bytes, offsets: _Numbers) -> bool:
-    """Return true if every line, which begins at one of the offsets, has an even number of quotes
-    and ends in a line feed.
-    """
-    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
-        return False
-    if b'"' not in data:
-        return True
-    lines = np.searchsorted(offsets, _find(data, '"'), side="right")
-    return not (np.bincount(lines, minlength=1) % 2).any()
 
 
 def _parse_digits(words: np.ndarray[Any, np.dtype[np.uint64]]) -> tuple[_Numbers, _Numbers]:

@@ -7,11 +7,12 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from io import BufferedReader
 from os.path import lexists
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, ParamSpec, TypeVar
@@ -430,7 +431,6 @@ def read_blocks(path: Path, encoding: str | None, size: int) -> Iterator[bytes]:
     """
     if encoding is not None:
         encoding = checked_encoding(encoding)
-    check_path(path)
     with open_regular(path) as file:
         before = os.fstat(file.fileno())
         data = file.read(size)
@@ -536,8 +536,11 @@ def detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading. Raises SheetError if it cannot be read, or is a device or a pipe."""
+def open_regular(path: Path) -> Iterator[BufferedReader]:
+    """Open a file for reading. Raises SheetError if it cannot be read, or is a device or a pipe, or
+    if its path is not UTF-8.
+    """
+    check_path(path)
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
@@ -602,8 +605,8 @@ def read_unchanged(path: Path, file: BinaryIO) -> bytes:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_LITTLE = 10_000
-"""The size of work up to which starting a thread takes longer than the work of the thread."""
+_LITTLE = 200_000
+"""The size of work up to which threads take longer than they save."""
 
 
 class _AtOnce(Executor):
@@ -620,26 +623,6 @@ def make_executor(threads: int, size: int) -> Executor:
     work: `size` is the number of the bytes or cells.
     """
     return ThreadPoolExecutor(threads) if size > _LITTLE else _AtOnce()
-
-
-_ahead: dict[Path, Future[bytes]] = {}
-"""The files that threads read ahead."""
-
-
-@contextmanager
-def reading_ahead(paths: Iterable[Path]) -> Iterator[None]:
-    """Read the files into memory, one after the other, while the caller imports modules. The first
-    `read_bytes` of each of them in the block takes the bytes.
-    """
-    ahead = {*paths}
-    # Two threads would take a processor from the imports.
-    with ThreadPoolExecutor(1) as thread:
-        _ahead.update({path: thread.submit(_read_now, path) for path in ahead})
-        try:
-            yield
-        finally:
-            for path in ahead:
-                _ahead.pop(path, None)
 
 
 _held: ContextVar[tuple[Path, bytes] | None] = ContextVar("_held", default=None)
@@ -664,11 +647,6 @@ def read_bytes(path: Path) -> bytes:
     held = _held.get()
     if held is not None and held[0] == path:
         return held[1]
-    ahead = _ahead.pop(path, None)
-    return _read_now(path) if ahead is None or ahead.cancel() else ahead.result()
-
-
-def _read_now(path: Path) -> bytes:
     with open_regular(path) as file:
         return read_unchanged(path, file)
 

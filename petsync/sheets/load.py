@@ -25,7 +25,6 @@ from petsync.sheets.files import (
     TEXT_SUFFIXES,
     Source,
     check_lines,
-    check_path,
     choose_encoding,
     detect_mark,
     identify_foreign,
@@ -52,6 +51,7 @@ __all__ = [
     "encoding_of",
     "has_worksheets",
     "load",
+    "load_content",
     "load_unchanged",
 ]
 
@@ -88,8 +88,11 @@ def load(path: Path, encoding: str | None = None) -> Source:
     """
     if encoding is not None:
         encoding = checked_encoding(encoding)
-    check_path(path)
-    content = _read_bytes(path)
+    return load_content(path, _read_bytes(path), encoding)
+
+
+def load_content(path: Path, content: bytes, encoding: str | None = None) -> Source:
+    """Return a file of these bytes, as `load` does; the path is only for messages and endings."""
     data, ending = _unpack(path, content)
     format_ = _find_format(path, ending, data)
     form = _describe_form(path, format_, is_packed=data is not content)
