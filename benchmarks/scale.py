@@ -1,10 +1,11 @@
 """A plan of two sides in Parquet files, beside the time to read both once.
 
-    python benchmarks/scale.py [PETS …]
+    python benchmarks/scale.py [PETS[:ROWS] …]    (default: 1000000 10000000 50000000:10000000)
 
 The store's side and the export are folders of `snapshot_to`; one of 128 rows is edited, and one
-pet of each part has changed in the store since the export. The plan needs no request. `--run` makes
-one plan in a process of its own, and prints what it needed.
+pet of each part has changed in the store since the export. With ROWS, the export has only the
+first ROWS pets. The plan needs no request. `--run` makes one plan in a process of its own, and
+prints what it needed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from petsync.scale.parts import BASE_FOLDER, MANIFEST, Manifest, Part, PartWrite
 from petsync.table.arrow import SCHEMA
 
 URL = "http://127.0.0.1:9/v2"
-PARTS = 64
+PARTS, PART_ROWS = 64, 156_250
+"""The number of parts, and from which number of pets in each there are more."""
 CHUNK = 250_000
 READS, PEAK_MIB, SPEED_UP = 3.0, 1536.0, 1.7
 """The goals: the time beside that of reading both sides, the memory of each process, and the speed
@@ -43,36 +45,35 @@ of two workers beside that of one.
 """
 
 
-def main(sizes: list[int]) -> None:
+def main(sizes: list[str]) -> None:
     """Print the figures of each size."""
-    for pets in sizes:
+    for size in sizes:
+        pets, _, rows = size.partition(":")
         with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
-            build(Path(folder), pets)
-            show(Path(folder), pets)
+            build(Path(folder), int(pets), int(rows or pets))
+            show(Path(folder), int(pets), int(rows or pets))
 
 
-def build(folder: Path, pets: int) -> None:
+def build(folder: Path, pets: int, rows: int) -> None:
     """Write the snapshot `store`, and the edited export `sheet`."""
     (folder / "store").mkdir()
-    writer = PartWriter(folder / "rows", PARTS)
+    writer = PartWriter(folder / "rows", max(PARTS, pets // PART_ROWS))
     for start in range(1, pets + 1, CHUNK):
         writer.write(make_pets(start, min(start + CHUNK, pets + 1)))
     writer.close()
     base = folder / "sheet" / BASE_FOLDER
     base.mkdir(parents=True)
-    parts = [
-        write_part(base / f"part-{n:05d}.parquet", writer.read(n).sort_by("id"))
-        for n in range(PARTS)
-    ]
-    shutil.rmtree(folder / "rows")
-    _write_manifest(base, pets, parts)
-    changed = []
-    for part in parts:
-        table = pq.read_table(base / part.file)
+    parts, changed = [], []
+    for n in range(len(writer.files)):
+        table = writer.read(n).sort_by("id")
+        exported = table.filter(pc.less_equal(table["id"], rows))
+        parts.append(write_part(base / f"part-{n:05d}.parquet", exported))
         statuses = pa.array(["withdrawn", *table["status"][1:].to_pylist()], pa.large_string())
         changed.append(
-            write_part(folder / "store" / part.file, table.set_column(2, "status", statuses))
+            write_part(folder / "store" / parts[n].file, table.set_column(2, "status", statuses))
         )
+    shutil.rmtree(folder / "rows")
+    _write_manifest(base, rows, parts)
     _write_manifest(folder / "store", pets, changed)
     for part in parts:
         table = pq.read_table(base / part.file)
@@ -121,10 +122,11 @@ def make_pets(start: int, end: int) -> pa.Table:
     return pa.table({name: columns[name] for name in SCHEMA.names}).cast(SCHEMA)
 
 
-def show(folder: Path, pets: int) -> None:
+def show(folder: Path, pets: int, rows: int) -> None:
     """Print the figures of one size."""
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet")) / 2**20
-    print(f"\n{pets:,} pets and rows, {size:,.0f} MiB of Parquet in three folders")
+    counts = f"{pets:,} pets and rows" if pets == rows else f"{pets:,} pets, {rows:,} rows"
+    print(f"\n{counts}, {size:,.0f} MiB of Parquet in three folders")
     start = time.perf_counter()
     for side in ("store", "sheet"):
         for path in sorted((folder / side).glob("*.parquet")):
@@ -182,4 +184,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
         print(json.dumps(run_once(Path(sys.argv[2]), int(sys.argv[3]))))
     else:
-        main([int(argument) for argument in sys.argv[1:]] or [1_000_000, 10_000_000])
+        main(sys.argv[1:] or ["1000000", "10000000", "50000000:10000000"])
