@@ -34,6 +34,8 @@ from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 from petsync.sheets import load, read_sheet, sheet_from_frame, write_results, write_sheet
+from petsync.sheets.files import Source
+from petsync.sheets.records import read_records
 from petsync.sheets.write import csv_bytes
 from petsync.sheets.xlsx.contents import OUT, cell_texts
 from petsync.store.runs import default_results_path
@@ -293,6 +295,59 @@ def test_a_value_of_a_wrong_type_blocks_only_its_row(tmp_path: Path, ending: str
     ]
     assert with_whole_tags(sheet.frame["tags"]) == [[Tag(2, "y"), Tag(None, "z")]]
     assert sheet.blocked_ids == {1, 2, 3}
+
+
+REPEATED = [
+    ('"name": "a", "name": "b"', "name"),
+    ('"name": "a", "name": "a"', "name"),
+    (r'"name": "a", "n\u0061me": "b"', "name"),
+    (r'"status": "sold", "status": "sold", "name": "\u0022b\u0022"', "status"),
+    ('"name": "a", "tags": [{"id": 1, "name": "x", "name": "y"}]', "name"),
+    ('"name": "a", "category": {"id": 1, "id": 2}', "id"),
+]
+
+
+@pytest.mark.parametrize(("pairs", "key"), REPEATED)
+@pytest.mark.parametrize("ending", [".json", ".jsonl", ".jsonl.gz"])
+def test_no_value_of_a_repeated_key_is_lost(
+    tmp_path: Path, ending: str, pairs: str, key: str
+) -> None:
+    """A record with two values of one key is an error that names the record and the key, also in a
+    folder of files.
+    """
+    rows = ['{"id": 7, "name": "\\"q\\""}', f'{{"id": 8, {pairs}}}']
+    text = f"[{', '.join(rows)}]" if ending == ".json" else "\n".join(["", *rows])
+    path = tmp_path / f"pets{ending}"
+    path.write_bytes(gzip.compress(text.encode()) if ending.endswith(".gz") else text.encode())
+    place = "item 2 of the list" if ending == ".json" else "line 3"
+    with pytest.raises(SheetError, match=f"pets{ending}: {place} has a key twice: '{key}'"):
+        read_sheet(path)
+    if ending == ".jsonl":
+        with pytest.raises(SheetError, match=f"pets.jsonl: {place} has a key twice: '{key}'"):
+            ps.check_sheet(tmp_path)
+
+
+@given(st.lists(st.dictionaries(st.text(), st.text()), min_size=1))
+def test_records_without_repeated_keys_are_read(rows: list[dict[str, str]]) -> None:
+    """Texts with quotation marks and escapes, however they are written, are no repeated keys."""
+    items = [
+        "{" + ", ".join(f"{_escape(key)}: {_escape(value)}" for key, value in row.items()) + "}"
+        for row in rows
+    ]
+    for name, text in (
+        ("a.json", json.dumps(rows)),
+        ("a.json", f"[{','.join(items)}]"),
+        ("a.jsonl", "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)),
+        ("a.jsonl", "\n".join(items)),
+    ):
+        frame = read_records(Source(Path(name), "records", text.encode())).frame
+        assert list(frame.columns) == [*dict.fromkeys(key for row in rows for key in row)]
+
+
+def _escape(text: str) -> str:
+    """Return the text as JSON, with each character as an escape."""
+    units = text.encode("utf-16-be").hex()
+    return '"' + "".join(rf"\u{units[at : at + 4]}" for at in range(0, len(units), 4)) + '"'
 
 
 def test_corrections_of_records_are_in_the_copies(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import datetime as dt
 import io
+import json
 import math
 import re
 from collections import Counter
@@ -102,6 +103,9 @@ def read_records(source: Source) -> Records:
 def _read_list(source: Source, data: bytes) -> list[dict[str, Any]]:
     try:
         rows = decoder_of(list[Any]).decode(data)
+        if _may_repeat_keys(data, rows):
+            for number, text in enumerate(decoder_of(list[msgspec.Raw]).decode(data), 1):
+                _check_keys(f"{source.path}: item {number} of the list", bytes(text))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SheetError(
             f"{source.path}: the file is not valid JSON: {error}",
@@ -130,12 +134,40 @@ def iter_objects(
             continue
         try:
             row = decoder.decode(line)
+            if _may_repeat_keys(line, [row]):
+                _check_keys(f"{path}: line {number}", line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SheetError(
                 f"{path}: line {number} is not a JSON object: {error}",
                 hint="Write an object into each line, with the columns as keys.",
             ) from None
         yield number, row
+
+
+def _may_repeat_keys(data: bytes, rows: Iterable[Any]) -> bool:
+    """Return false if the rows, decoded from `data`, have all its keys. A decoder drops a repeated
+    key, with its quotation marks; of the other texts, only an escaped mark changes their number.
+    """
+    marks = sum(_encode(row).count(b'"') for row in rows)
+    return marks != data.count(b'"') or b"\\u0022" in data
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _check_keys(place: str, data: bytes) -> None:
+    """Raise SheetError if an object in this JSON text has a key twice: one value would be lost."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        repeated = [key for key, uses in Counter(key for key, _ in pairs).items() if uses > 1]
+        if repeated:
+            raise SheetError(
+                f"{place} has a key twice: {repeated[0]!r}",
+                hint="Remove one of the two, or rename it: only one of its values could be read.",
+            )
+
+    # No number is needed, and one of thousands of digits is an error for `int`.
+    json.loads(data, object_pairs_hook=check, parse_int=str)
 
 
 def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
