@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -85,6 +86,20 @@ Long = Callable[[Plan], Plan]
 def long(tmp_path: Path) -> Long:
     """Return a function that returns a plan with `LongChanges`."""
     return lambda plan: long_plan(plan, tmp_path / "long.parquet")
+
+
+@pytest.mark.parametrize("ending", ["json", "parquet"])
+def test_a_plan_replaces_only_plans(tmp_path: Path, ending: str) -> None:
+    """Saving a plan over another file, such as an export, is an error, and the file stays."""
+    path = tmp_path / f"pets.{ending}"
+    ps.write_sheet(pd.DataFrame({"id": [1], "name": ["Rex"]}), path)
+    before = path.read_bytes()
+    with pytest.raises(PlanError, match="is not a plan: it would be overwritten"):
+        PLAN.save(path)
+    assert path.read_bytes() == before
+    path.write_bytes(b"")
+    for _ in range(2):
+        assert PLAN.save(path) == path
 
 
 def saved(store: ps.Store, folder: Path) -> Path:
@@ -324,11 +339,11 @@ class TestFile:
 
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
     def test_its_owner_alone_reads_it(self, umask: int, tmp_path: Path) -> None:
-        """A saved plan has mode 0600 with any umask, even where it replaces a file that everybody
+        """A saved plan has mode 0600 with any umask, even where it replaces a plan that everybody
         can read.
         """
         path = tmp_path / "plan.json"
-        path.write_text("open to all")
+        path.write_bytes(BODY)
         path.chmod(0o644)
         before = os.umask(umask)
         try:

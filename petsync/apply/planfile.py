@@ -7,6 +7,7 @@ it. petsync reads the changes from it block by block: they need not fit into mem
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -31,6 +32,7 @@ __all__ = [
     "PLAN_KEY",
     "copy_long_plan",
     "is_plan_file",
+    "is_replaceable",
     "load_plan",
     "read_long_plan",
     "read_store",
@@ -59,8 +61,8 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     """Write the plan to a file that only its owner can read, and return the path: as Parquet if the
     path ends with `.parquet`, else as JSON.
 
-    Raises PlanError if the path has the suffix of a document, the file cannot be written, or an
-    argument has another type.
+    Raises PlanError if the path has the suffix of a document, another file than a plan has this
+    name, the file cannot be written, or an argument has another type.
     """
     plan, target = checked_plan(plan), checked_path(path, "plan.json", PlanError)
     if target.suffix.casefold() in _DOCUMENTS:
@@ -69,6 +71,11 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
             hint="To read the plan, write a page (`petsync plan SHEET -o plan.html`) or a workbook "
             "(-o plan.xlsx).",
         )
+    if not is_replaceable(target):
+        raise PlanError(
+            f"{target} is not a plan: it would be overwritten",
+            hint="Name another file, or remove this one.",
+        )
     if target.suffix.casefold() == _PARQUET:
         write_atomically(
             target, lambda file: write_long_plan(plan, file), private=True, error=PlanError
@@ -76,6 +83,23 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
     else:
         write_atomically(target, plan.to_json(), private=True, error=PlanError)
     return target
+
+
+def is_replaceable(path: Path) -> bool:
+    """Return false if the file at the path is not a plan: writing a plan would lose its content."""
+    if not is_file(path) or not path.stat().st_size:
+        return True
+    if path.suffix.casefold() == _PARQUET:
+        return is_plan_file(path)
+    try:
+        with path.open("rb") as file:
+            return _PLAN_START.match(file.read(64)) is not None
+    except OSError:
+        # Writing the plan raises the error.
+        return True
+
+
+_PLAN_START = re.compile(rb'\s*\{\s*"fingerprint"\s*:')
 
 
 def load_plan(path: str | Path) -> Plan:

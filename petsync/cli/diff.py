@@ -11,8 +11,15 @@ import petsync as ps
 from petsync._files import write_atomically
 from petsync.cli.context import Context, SheetPath, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
-from petsync.cli.options import file_option, limit_option, must_still_wait, sheet_options
-from petsync.cli.plan import FORMATS, begins_with, choose_format, must_not_replace_sheet
+from petsync.cli.options import (
+    begins_with,
+    file_option,
+    limit_option,
+    must_not_replace_work,
+    must_still_wait,
+    sheet_options,
+)
+from petsync.cli.plan import FORMATS, choose_format
 from petsync.errors import SheetError
 from petsync.plan.options import MATCHABLE
 
@@ -141,7 +148,7 @@ def _choose_format(
         for side in sides:
             must_differ(path, side)
         must_be_writable(path)
-        must_not_replace_sheet(path)
+        must_not_replace_work(path, _BY_SUFFIX[path.suffix.lower()])
         if path.suffix.lower() == ".json" and not begins_with(path, _JSON_HEAD):
             raise click.UsageError(f"{path} is not a list of differences: it would be overwritten.")
     return chosen

@@ -54,6 +54,7 @@ __all__ = [
     "PetName",
     "Selection",
     "as_usage_error",
+    "begins_with",
     "check_page",
     "dask_option",
     "explain_round_names",
@@ -70,6 +71,7 @@ __all__ = [
     "keyword_options",
     "limit_option",
     "memory_option",
+    "must_not_replace_work",
     "must_still_wait",
     "plan_from_sheet",
     "plan_options",
@@ -268,12 +270,6 @@ def without_missing_files(round_: Round) -> Round:
     return round_
 
 
-def check_page(path: Path | None, option: str = "--report") -> None:
-    """Raise UsageError if the extension of the page is not .html or .htm."""
-    if path is not None and path.suffix.lower() not in _PAGES:
-        raise click.UsageError(f"{option} {path}: the file extension must be .html or .htm.")
-
-
 def save_history(
     rounds: Sequence[Round], runs: Sequence[PastRun], path: Path, limit: int | None
 ) -> None:
@@ -285,22 +281,112 @@ def save_history(
     save_page(path, history, "Reconciliation history")
 
 
-# The files of a run: the results and the report.
+# The files that commands write: none replaces the work of a user.
 
 
-def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: bool = True) -> None:
+def check_page(path: Path | None, option: str = "--report") -> None:
+    """Raise UsageError if the extension of the page is not .html or .htm, or if it would replace
+    another file than a page of petsync.
+    """
+    if path is None:
+        return
+    if path.suffix.lower() not in _PAGES:
+        raise click.UsageError(f"{option} {path}: the file extension must be .html or .htm.")
+    must_not_replace_work(path, "html")
+
+
+def must_not_replace_work(path: Path, form: str | None) -> None:
+    """Raise UsageError if the file, which gets this format, is an export, or if it is a workbook, a
+    page or a text that petsync did not write as it is now: the user may have edited it.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return
+    if form == "xlsx":
+        _must_not_replace_workbook(path)
+    elif (form == "html" and not begins_with(path, _PAGE_HEAD)) or (
+        form in ("md", "text") and not _has_facts(path)
+    ):
+        raise click.UsageError(_OF_OTHERS.format(path=path, what="a file"))
+
+
+_OF_OTHERS = (
+    "{path} is not {what} that petsync wrote, or it was changed since: it would be overwritten. "
+    "Name another file, or remove this one."
+)
+_PAGE_HEAD = (
+    rb'<!doctype html>\s<html lang="en">\s<head>\s<meta charset="utf-8">\s<meta http-equiv="Content'
+    rb"""-Security-Policy" content="default-src 'none'; style-src 'sha256-"""
+)
+_FACTS = re.compile(rb"^(  |\| )(store|A) ", re.MULTILINE)
+_HEAD_SIZE = 256
+_TEXT_SIZE = 1 << 16
+
+
+def begins_with(path: Path, pattern: bytes) -> bool:
+    """Return true if the file matches the pattern at its beginning, is empty, or cannot be read."""
+    head = _read_head(path, _HEAD_SIZE)
+    return not head or re.match(pattern, head) is not None
+
+
+def _read_head(path: Path, size: int) -> bytes:
+    """Return the first bytes of the file; none if it is not a regular file or cannot be read."""
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def _has_facts(path: Path) -> bool:
+    """Return true if the text has the sides of a plan or of differences, as all of petsync have."""
+    head = _read_head(path, _TEXT_SIZE)
+    return not head or _FACTS.search(head) is not None
+
+
+def _must_not_replace_workbook(path: Path) -> None:
+    if not _has_seal(path):
+        raise click.UsageError(_OF_OTHERS.format(path=path, what="a workbook"))
+    from petsync.sheets.base import find_base
+    from petsync.sheets.load import load
+
+    base, refused = find_base(load(path))
+    if base is not None or refused:
+        raise click.UsageError(f"{path} is an export of petsync: it would be overwritten.")
+
+
+def _has_seal(path: Path) -> bool:
+    import zipfile
+
+    from petsync.workbook import is_sealed
+
+    try:
+        with zipfile.ZipFile(path) as book:
+            return is_sealed(book)
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def save_results(
+    report: Report, sheet: Sheet | None, path: Path, *, is_named: bool = True
+) -> Path | None:
     """Write the sheet with the outcome of each row, or, without a sheet, a workbook of the results.
+    Without a sheet, return the path of the backup of a file that petsync did not write as it was;
+    None if there was none.
 
     A symbolic link is followed only if the user has named the path. Raises SheetError.
     """
-    if sheet is None:
-        from petsync.report.workbook import report_workbook
+    from petsync.sheets.results import back_up, build_results
 
-        report_workbook(report, path)
-    else:
-        from petsync.sheets.results import build_results
-
+    if sheet is not None:
         build_results(sheet, report, path).write(follow=is_named)
+        return None
+    from petsync.report.workbook import report_workbook
+
+    backup = None if _has_seal(path) else back_up(path)
+    report_workbook(report, path)
+    return backup
 
 
 def save_report(report: Report, path: Path) -> None:

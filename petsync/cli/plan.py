@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -46,6 +45,7 @@ from petsync.cli.options import (
     is_saved_plan,
     limit_option,
     memory_option,
+    must_not_replace_work,
     must_still_wait,
     plan_from_sheet,
     plan_options,
@@ -68,13 +68,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
-    "begins_with",
     "check_command",
     "check_output",
     "choose_format",
     "export_command",
     "find_saved_plan",
-    "must_not_replace_sheet",
     "plan_command",
     "print_plan",
     "rehearse_command",
@@ -571,30 +569,15 @@ def check_output(path: Path, sheet: Path | str | None, form: str | None) -> None
     if sheet is not None:
         must_differ(path, sheet)
     must_be_writable(path)
-    must_not_replace_sheet(path)
-    if path.suffix.lower() in (".json", ".parquet") and lexists(path) and not _has_plan(path):
-        raise click.UsageError(f"{path} is not a plan: it would be overwritten.")
+    kind = _BY_SUFFIX.get(path.suffix.lower(), form)
+    must_not_replace_work(path, kind)
+    if kind == "json":
+        from petsync.apply.planfile import is_replaceable
+
+        if not is_replaceable(path):
+            raise click.UsageError(f"{path} is not a plan: it would be overwritten.")
     if path.suffix.lower() == ".parquet" and isinstance(sheet, Path):
         _must_not_be_part(path, sheet)
-
-
-def _has_plan(path: Path) -> bool:
-    """Return true if the file is empty or begins as a plan does."""
-    if path.suffix.lower() == ".parquet":
-        return is_saved_plan(path)
-    return begins_with(path, rb'\s*\{\s*"fingerprint"\s*:')
-
-
-def begins_with(path: Path, pattern: bytes) -> bool:
-    """Return true if the file matches the pattern at its beginning, is empty, or cannot be read."""
-    if not path.is_file():
-        return True
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except OSError:
-        return True
-    return not head or re.match(pattern, head) is not None
 
 
 def _must_not_be_part(path: Path, sheet: Path) -> None:
@@ -603,50 +586,6 @@ def _must_not_be_part(path: Path, sheet: Path) -> None:
     is_part = sheet.is_dir() or (not sheet.is_file() and fnmatch(path.name, sheet.name))
     if is_part and path.parent.resolve() == folder.resolve():
         raise click.UsageError(f"{path} would be a part of the sheet: use another folder.")
-
-
-def must_not_replace_sheet(path: Path) -> None:
-    """Raise UsageError if the file is a sheet of text, a workbook that petsync did not write as it
-    is now, or an export: the user may have edited it.
-    """
-    kind = path.suffix.lower()
-    if kind not in (".txt", ".xlsx") or not path.is_file() or not path.stat().st_size:
-        return
-    if kind == ".txt":
-        if _is_sheet(path):
-            raise click.UsageError(f"{path} is a sheet: it would be overwritten.")
-        return
-    if not _has_seal(path):
-        raise click.UsageError(
-            f"{path} is not a workbook that petsync wrote, or it was changed since: it would be "
-            "overwritten. Name another file, or remove this one."
-        )
-    from petsync.sheets.base import find_base
-    from petsync.sheets.load import load
-
-    base, refused = find_base(load(path))
-    if base is not None or refused:
-        raise click.UsageError(f"{path} is an export of petsync: it would be overwritten.")
-
-
-def _is_sheet(path: Path) -> bool:
-    try:
-        ps.read_sheet(path)
-    except SheetError:
-        return False
-    return True
-
-
-def _has_seal(path: Path) -> bool:
-    import zipfile
-
-    from petsync.workbook import is_sealed
-
-    try:
-        with zipfile.ZipFile(path) as book:
-            return is_sealed(book)
-    except (OSError, zipfile.BadZipFile):
-        return False
 
 
 def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -> str:

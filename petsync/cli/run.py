@@ -87,6 +87,7 @@ __all__ = [
     "is_sheet_plan",
     "resume_command",
     "run_with_progress",
+    "shorten_path",
     "undo_command",
 ]
 
@@ -434,7 +435,7 @@ def _suggest_after_run(
     if counts["applied"]:
         context.suggest("undo", report.run_id, title="To undo it", url=False)
     if sheet is not None and report.plan.blocked:
-        path = _shorten_path(Path(sheet.source))
+        path = shorten_path(Path(sheet.source))
         context.suggest("check", path, repeat=READING, url=False)
     elif counts["conflict"]:
         _suggest_round(context, report.plan.raw_notes)
@@ -621,7 +622,7 @@ def _write_requested(
     if results is None and sheet is not None and report.plan.changes:
         results = None if request.into_sheet == "results" else default_results_path(sheet)
     if is_again and outputs.are_in_results(report):
-        written.add(f"The outcome of each row is in {_shorten_path(Path(request.written))}.")
+        written.add(f"The outcome of each row is in {shorten_path(Path(request.written))}.")
     elif results is not None:
         is_named = bool(request.results)
         _write_results(report, sheet, results, outputs, written, is_named=is_named)
@@ -657,25 +658,27 @@ def _write_results(
         path = find_free_path(path)
 
     if path.is_symlink() and not is_named:
-        message = f"{_shorten_path(path)} is a symbolic link: the results go to another file."
+        message = f"{shorten_path(path)} is a symbolic link: the results go to another file."
         written.add(message, "bold")
         path = find_free_path(path)
 
     def save() -> None:
         if sheet is None:
-            save_results(report, None, path)
-        elif backup := outputs.write_results(sheet, report, path, follow=is_named):
+            backup = save_results(report, None, path)
+        else:
+            backup = outputs.write_results(sheet, report, path, follow=is_named)
+        if backup is not None:
             backups.append(backup)
 
-    if not _write(written, f"The outcome of each row is in {_shorten_path(path)}.", save):
+    if not _write(written, f"The outcome of each row is in {shorten_path(path)}.", save):
         return
     if sheet is not None and sheet.form:
         written.add(f"It is a copy, because petsync does not write into {sheet.form}.")
     for backup in backups:
-        written.add(f"The earlier file of that name is kept as {_shorten_path(backup)}.")
+        written.add(f"The earlier file of that name is kept as {shorten_path(backup)}.")
 
 
-def _shorten_path(path: Path) -> Path:
+def shorten_path(path: Path) -> Path:
     """Return the path, made relative if it is in the current folder or below."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

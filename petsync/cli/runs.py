@@ -28,7 +28,7 @@ from petsync.cli.options import (
     save_results,
     save_uploaded,
 )
-from petsync.cli.run import check_outputs
+from petsync.cli.run import check_outputs, shorten_path
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
@@ -281,8 +281,7 @@ def _show_run(
         _show_upload(context, history, past, limit, results, page)
         return
     report = history.report(past.run_id)
-    if results is not None:
-        save_results(report, None, results)
+    backup = None if results is None else save_results(report, None, results)
     if page is not None:
         save_report(report, page)
     if context.as_json:
@@ -296,6 +295,8 @@ def _show_run(
     for path in (results, page):
         if path is not None:
             context.say(f"Saved {path}.")
+    if backup is not None:
+        context.say(f"The earlier file of that name is kept as {shorten_path(backup)}.")
 
 
 def _save_failed(context: Context, history: RunHistory, run_id: str, path: Path) -> None:

@@ -1337,7 +1337,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def save(self, path: Where) -> Where:
         """Write the plan atomically to a file of mode 0600, and return the path.
 
-        Raises PlanError if the file cannot be written.
+        Raises PlanError if the file cannot be written, or would replace another file than a plan.
         """
         return as_file(self, path)
 

@@ -47,7 +47,7 @@ def test_each_format_is_printed_or_saved(shell: Shell) -> None:
 
 def test_no_sheet_is_replaced(shell: Shell, box: Sandbox) -> None:
     """Differences and plans replace no workbook that petsync did not write or that was changed
-    since, no export, no sheet of text, and no other JSON.
+    since, no export, no sheet or other text, no page and no other JSON.
     """
     pd.DataFrame({"id": [1], "name": ["Rex"]}).to_excel("own.xlsx", index=False)
     assert shell("export", "e.xlsx", *to(box)).code == 0
@@ -57,7 +57,11 @@ def test_no_sheet_is_replaced(shell: Shell, box: Sandbox) -> None:
     book["Differences"]["A2"] = "mine"
     book.save("d.xlsx")
     Path("own.txt").write_text("id;name\n1;Rex\n", "utf-8")
+    Path("notes.txt").write_text("Call Tom.\n", "utf-8")
+    Path("README.md").write_text("# The shop\n", "utf-8")
+    Path("index.html").write_text("<!doctype html>\n<html lang=en>\n", "utf-8")
     names = ("own.xlsx", "own.txt", "e.xlsx", "e.json", "d.xlsx")
+    names += ("notes.txt", "README.md", "index.html")
     before = {name: Path(name).read_bytes() for name in names}
     for name in names:
         for words in (("diff", "a.csv", "b.csv"), ("plan", "a.csv", *to(box))):
@@ -67,6 +71,20 @@ def test_no_sheet_is_replaced(shell: Shell, box: Sandbox) -> None:
                 True,
             )
         assert Path(name).read_bytes() == before[name]
+
+
+def test_what_petsync_wrote_is_replaced(shell: Shell, box: Sandbox) -> None:
+    """Differences, plans and their pages replace what earlier commands wrote."""
+    for words, code in ((("diff", "a.csv", "b.csv"), 2), (("plan", "b.csv", *to(box)), 0)):
+        for ending in ("html", "md", "txt", "xlsx", "json"):
+            for _ in range(2):
+                assert shell(*words, "-o", f"{words[0]}.{ending}").code == code
+    for ending in ("html", "md", "txt", "xlsx"):
+        for path, words in (
+            ("diff", ("plan", "b.csv", *to(box))),
+            ("plan", ("diff", "a.csv", "b.csv")),
+        ):
+            assert shell(*words, "-o", f"{path}.{ending}").code != 64
 
 
 def test_the_store_is_a_side(shell: Shell, box: Sandbox) -> None:

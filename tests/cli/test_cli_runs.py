@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from commands import BIG, Shell, shop, to
 
@@ -119,6 +120,40 @@ def test_a_run_has_its_report(shell: Shell, box: Sandbox) -> None:
     output = shell("runs", run[:-1], "--json").json
     assert (output["run_id"], output["exit_code"]) == (run, 5)
     assert [result["outcome"] for result in output["results"]] == ["applied", "conflict"]
+
+
+def test_no_work_is_lost_to_results(shell: Shell, box: Sandbox) -> None:
+    """The results of a run keep an edited workbook of their name as a backup, also if the sheet of
+    a saved plan is missing, and no page replaces a page of another program.
+    """
+    run = _apply(shell, box, "id,name\n1,Max\n")
+    own = pd.DataFrame({"notes": ["Call Tom."]})
+    own.to_excel("r.xlsx", index=False)
+    before = Path("r.xlsx").read_bytes()
+    done = shell("runs", run, "--results", "r.xlsx")
+    (backup,) = Path().glob("r.backup-*.xlsx")
+    assert (done.code, backup.read_bytes()) == (0, before)
+    assert f"The earlier file of that name is kept as {backup}." in done.err
+    assert shell("runs", run, "--results", "r.xlsx").code == 0
+    assert len([*Path().glob("r.backup-*.xlsx")]) == 1
+
+    Path("pets.csv").write_text("id,name\n2,Moritz\n", "utf-8")
+    assert shell("plan", "pets.csv", "-o", "plan.json", *to(box)).code == 0
+    Path("pets.csv").unlink()
+    own.to_excel("s.xlsx", index=False)
+    before = Path("s.xlsx").read_bytes()
+    done = shell("apply", "plan.json", "--yes", "--results", "s.xlsx", *to(box))
+    (backup,) = Path().glob("s.backup-*.xlsx")
+    assert (done.code, backup.read_bytes()) == (0, before)
+    assert f"The earlier file of that name is kept as {backup}." in done.err
+
+    Path("index.html").write_text("<p>The shop</p>", "utf-8")
+    for words in (("runs", "--html"), ("runs", run, "--report")):
+        done = shell(*words, "index.html")
+        assert (done.code, "it would be overwritten" in " ".join(done.err.split())) == (64, True)
+        for _ in range(2):
+            assert shell(*words, "own.html").code == 0
+    assert Path("index.html").read_text("utf-8") == "<p>The shop</p>"
 
 
 def test_what_was_done_to_a_pet(shell: Shell, box: Sandbox) -> None:
