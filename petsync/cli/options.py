@@ -33,6 +33,8 @@ from petsync.table.columns import COLUMNS, Column
 from petsync.table.options import ReadKeywords
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from petsync.cli.context import Context
     from petsync.client.loaders import Lookups
     from petsync.plan.change import Snapshot
@@ -558,32 +560,37 @@ class PetName(click.ParamType[int | str]):
 def find_pet_ids(
     option: str,
     given: Collection[int | str],
-    known: Iterable[tuple[int | None, str]],
+    known: Iterable[tuple[int | str, str]],
     no_pet: str = "no pet",
-    others: Iterable[tuple[int | None, str]] = (),
+    others: Sequence[Iterable[tuple[int | str, str]]] = (),
 ) -> tuple[int, ...]:
     """Return the ids of the pets that are given by id or by name; `known` has the ids and names of
-    pets, a pet with several names more than once, with None for the id of a row without one. A pet
-    in `others` is meant only if no pet in `known` has the name. `no_pet` is the subject of an
-    error about an unknown name, such as "no pet".
+    pets, a pet with several names more than once, with the address of a row without an id instead
+    of one. A pet in one of the `others` is meant only if no pet in `known`, or in an earlier one,
+    has the name. `no_pet` is the subject of an error about an unknown name, such as "no pet".
 
     Raises UsageError for a name that no pet or several pets have, or only rows without an id.
     """
     wanted = {_fold_name(each) for each in given if isinstance(each, str)}
-    ids_by_name, spellings = _index_names(known if wanted else ())
-    if wanted.difference(ids_by_name):
-        other_ids, other_spellings = _index_names(others)
-        ids_by_name, spellings = {**other_ids, **ids_by_name}, {**other_spellings, **spellings}
+    ids_by_name: dict[str, set[int | str]] = {}
+    spellings: dict[str, str] = {}
+    for pets in (known, *others):
+        if wanted.difference(ids_by_name):
+            more_ids, more_spellings = _index_names(pets)
+            ids_by_name, spellings = {**more_ids, **ids_by_name}, {**more_spellings, **spellings}
     found: dict[int, None] = {}
     for each in given:
         if isinstance(each, int):
             found[each] = None
             continue
         named = ids_by_name.get(_fold_name(each), set())
-        ids = sorted(pet_id for pet_id in named if pet_id is not None)
+        ids = sorted(pet_id for pet_id in named if isinstance(pet_id, int))
         if named and not ids:
+            places = sorted(map(str, named))
+            more = ", …" if len(places) > _MAX_LISTED else ""
             raise click.UsageError(
-                f"{option}: {each!r} is the name of a row without an id: {option} needs an id."
+                f"{option}: {each!r} is the name of a row without an id "
+                f"({', '.join(places[:_MAX_LISTED])}{more}): {option} needs an id."
             )
         if len(ids) > 1:
             shown = ", ".join(map(str, ids[:_MAX_LISTED]))
@@ -604,10 +611,10 @@ def find_pet_ids(
 
 
 def _index_names(
-    pets: Iterable[tuple[int | None, str]],
-) -> tuple[dict[str, set[int | None]], dict[str, str]]:
+    pets: Iterable[tuple[int | str, str]],
+) -> tuple[dict[str, set[int | str]], dict[str, str]]:
     """Return the ids of the pets by folded name, and the spelling of each folded name."""
-    ids_by_name: dict[str, set[int | None]] = {}
+    ids_by_name: dict[str, set[int | str]] = {}
     spellings: dict[str, str] = {}
     for pet_id, name in pets:
         if not (folded := _fold_name(name)):
@@ -765,32 +772,40 @@ class Selection:
     def __bool__(self) -> bool:
         return bool(self.pets or self.columns)
 
-    def of(self, plan: Plan, sheet: Sheet | None) -> Plan:
+    def of(self, plan: Plan, sheet: Sheet | None, snapshot: Snapshot | None = None) -> Plan:
         """Return the selected part of the plan. A name is that of a pet that the plan changes, else
         that of a pet in conflict, blocked or unchanged. Raises UsageError for a name that no pet or
         several pets have.
         """
         if not self:
             return plan
-        return plan.select(ids=self._find_ids(plan, sheet), fields=self.columns or None)
+        ids = self._find_ids(plan, sheet, snapshot) if self.pets else None
+        return plan.select(ids=ids, fields=self.columns or None)
 
-    def _find_ids(self, plan: Plan, sheet: Sheet | None) -> tuple[int, ...] | None:
-        if not self.pets:
-            return None
+    def _find_ids(
+        self, plan: Plan, sheet: Sheet | None, snapshot: Snapshot | None
+    ) -> tuple[int, ...]:
         known = (
             (change.pet_id, pet.name)
             for change in plan.changes
             for pet in (change.before, change.after)
             if change.pet_id is not None and pet is not None and pet.name
         )
+        rows = [
+            *((add.pet_id, add.source, add.after.name or "") for add in plan.adds),
+            *((conflict.pet_id, conflict.source, conflict.name) for conflict in plan.conflicts),
+            *((row.pet_id, row.source, row.name) for row in plan.blocked),
+        ]
+        # The sheet has the names and the addresses of its rows without an id.
         others = (
-            *((add.pet_id, add.after.name or "") for add in plan.adds),
-            *((conflict.pet_id, conflict.name) for conflict in plan.conflicts),
-            *((row.pet_id, row.name) for row in plan.blocked),
+            (source if pet_id is None else pet_id, name)
+            for pet_id, source, name in rows
+            if sheet is None or pet_id is not None
         )
-        in_sheet = () if sheet is None else _names_in(sheet)
+        in_sheet = () if sheet is None else _names_in_sheet(sheet)
+        in_store = () if snapshot is None else _names_in_store(snapshot)
         no_pet = "no pet in the plan" if sheet is None else "no pet in the plan or the sheet"
-        return find_pet_ids("--only", self.pets, known, no_pet, chain(others, in_sheet))
+        return find_pet_ids("--only", self.pets, known, no_pet, (chain(others, in_sheet), in_store))
 
 
 def select_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -881,12 +896,15 @@ def plan_from_sheet(
     path: Path | str,
     compare_options: CompareOptions,
     on_progress: Callable[[Lookups], None] | None = None,
+    selection: Selection | None = None,
 ) -> tuple[Plan, Sheet]:
-    """Return the plan that brings the store into agreement with the sheet, and the sheet."""
+    """Return the plan that brings the store into agreement with the sheet, or the selected part of
+    it, and the sheet.
+    """
     sentinels = compare_options.planning.get("sentinels", ())
     snapshot, sheet = read_inputs(store, path, compare_options, sentinels, on_progress)
     plan = store.plan(sheet, snapshot=snapshot, on_progress=on_progress, **compare_options.planning)
-    return plan, sheet
+    return (plan if selection is None else selection.of(plan, sheet, snapshot)), sheet
 
 
 def explain_sheet(
@@ -911,23 +929,35 @@ def explain_sheet(
         # Any pet may have the name.
         compare_options = compare_options.with_scope("all")
     snapshot, sheet = read_inputs(store, path, compare_options, numbers, on_progress)
-    known = (*_names_in(snapshot), *_names_in(sheet)) if names else ()
+    known = (*_names_in_store(snapshot), *_names_in_sheet(sheet)) if names else ()
     ids = find_pet_ids("--why", given, known)
     return store.why(
         sheet, ids, snapshot=snapshot, on_progress=on_progress, **compare_options.planning
     )
 
 
-def _names_in(pets: Snapshot | Sheet) -> Iterator[tuple[int | None, str]]:
-    """Yield the id and the name of each pet that has a name; None for a row without an id."""
-    frame = pets.rows
+def _names_in_sheet(sheet: Sheet) -> Iterator[tuple[int | str, str]]:
+    """Yield the id, or the address of a row without one, and the name of each row with a name."""
+    for row, pet_id, name in _iter_named(sheet.rows):
+        yield sheet.address(row) if pet_id is None else pet_id, name
+    for row, name in sheet.blocked_names.items():
+        yield sheet.blocked_pets.get(row, sheet.address(row)), name
+
+
+def _names_in_store(snapshot: Snapshot) -> Iterator[tuple[int | str, str]]:
+    """Yield the id and the name of each pet that has a name."""
+    return ((pet_id, name) for _, pet_id, name in _iter_named(snapshot.rows) if pet_id is not None)
+
+
+def _iter_named(frame: pd.DataFrame) -> Iterator[tuple[int, int | None, str]]:
+    """Yield the row, the id and the name of each row with a name."""
     if {"id", "name"} <= set(frame.columns):
         named = frame.loc[frame["name"].notna(), ["id", "name"]]
         ids = (
             int(each) if has else None
             for each, has in zip(named["id"], named["id"].notna(), strict=True)
         )
-        yield from zip(ids, map(str, named["name"]), strict=True)
+        yield from zip(named.index, ids, map(str, named["name"]), strict=True)
 
 
 def read_inputs(
@@ -1040,9 +1070,9 @@ def is_saved_plan(path: Path | str) -> TypeGuard[Path]:
     return is_plan_file(path)
 
 
-def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
-    """Return the plan in the file and its sheet, with None for a sheet that is missing or was
-    changed.
+def read_plan(store: Store, path: Path, selection: Selection) -> tuple[Plan, Sheet | None]:
+    """Return the selected part of the plan in the file, and its sheet, with None for a sheet that
+    is missing or was changed.
 
     Raises PlanError if the plan cannot be read, belongs to another store, or was already applied.
     """
@@ -1052,4 +1082,5 @@ def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
     plan = load_plan(path)
     with reading_sheet_once(plan):
         store.check(plan)
-        return plan, sheet_of(plan, statuses=store.api.aio.session.profile.statuses)
+        sheet = sheet_of(plan, statuses=store.api.aio.session.profile.statuses)
+        return selection.of(plan, sheet), sheet

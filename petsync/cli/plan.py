@@ -477,8 +477,7 @@ def plan_command(
     find_url, find_job = partial(find_url_of, sheet), partial(find_job_of_file, path=sheet)
     connected = context.connect(find_url, find_job=find_job)
     with connected as store, progress.show_lookups(context.err, text) as step:
-        plan, read = plan_from_sheet(store, sheet, compare_options, step)
-        plan = selection.of(plan, read)
+        plan, read = plan_from_sheet(store, sheet, compare_options, step, selection)
     warn_of_coverage(context, plan.coverage)
     if plan.changes:
         _warn_of_missing_write(context, store)

@@ -327,13 +327,11 @@ def apply_command(
                 return code
             text = "Reading the plan" if plan_path else "Comparing the sheet"
             with progress.show_lookups(context.err, text) as step:
-                read = (
-                    read_plan(store, plan_path)
+                plan, sheet = (
+                    read_plan(store, plan_path, selection)
                     if plan_path
-                    else plan_from_sheet(store, source, compare_options, step)
+                    else plan_from_sheet(store, source, compare_options, step, selection)
                 )
-            plan = selection.of(*read)
-            sheet = read[1]
             _check_fit(plan, sheet, results, page)
             if plan.changes:
                 store.api.aio.session.require_write()

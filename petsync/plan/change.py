@@ -326,7 +326,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
     pet_id: int | None = None
     """The id in the row, None if there is no reliable one."""
     name: str = ""
-    """The name of that pet in the store, "" if there is none."""
+    """The name of that pet in the store, else the name in the row; "" if there is neither."""
 
 
 # The limits that a waiting plan of a job exceeded, and that are raised when a user applies it.

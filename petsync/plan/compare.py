@@ -2612,7 +2612,7 @@ def blocked_row(
         source=source,
         problem="; ".join([*texts[:1], *rest]),
         pet_id=pet_id,
-        name="" if pet_id is None else names.get(pet_id, ""),
+        name=("" if pet_id is None else names.get(pet_id)) or sheet.blocked_names.get(row, ""),
     )
 
 

@@ -773,6 +773,7 @@ class _SheetReader:
             blocked=tuple(self.grid.rows[blocked].tolist()),
             blocked_ids=frozenset(ids),
             blocked_pets=dict(zip(self.grid.rows[blocked & has_id].tolist(), ids, strict=True)),
+            blocked_names=self._names(positions(blocked)),
             unidentified=tuple(self.grid.rows[blocked & ~has_id].tolist()),
             columns={
                 name: self.grid.places[position]
@@ -787,6 +788,14 @@ class _SheetReader:
             rules=() if self.checked is None else self.checked.results,
             given_rules=tuple(self.rules),
         )
+
+    def _names(self, rows: Iterable[int]) -> dict[int, str]:
+        """Return the names in the rows at these positions, by row number; a faulty row has none."""
+        if "name" not in self.values:
+            return {}
+        names = ((at, self.values["name"][at]) for at in rows if at not in self.grid.faults)
+        texts = ((at, name) for at, name in names if isinstance(name, str) and name.strip())
+        return {int(self.grid.rows[at]): name for at, name in texts}
 
     def _validate_column(self, name: str, validate: Any) -> _Validated:
         cells, notes = self.grid.columns[self.headers.columns[name]], self._new_notes()

@@ -250,6 +250,8 @@ class Sheet:
     """
     blocked_pets: Mapping[int, int] = field(default_factory=dict)
     """The ids of blocked rows, by row number."""
+    blocked_names: Mapping[int, str] = field(default_factory=dict)
+    """The names in blocked rows, by row number."""
     unidentified: tuple[int, ...] = ()
     """The blocked rows whose id is missing or cannot be read."""
     columns: Mapping[str, str] = field(default_factory=dict)

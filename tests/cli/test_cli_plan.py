@@ -432,11 +432,29 @@ def test_a_part_that_does_not_exist(shell: Shell, box: Sandbox) -> None:
     assert "no pet in the plan or the sheet has this name. Is it" in done.err.replace("\n", " ")
     done = shell("plan", sheet, *to(box), "--only", "New")
     assert (done.code, "is the name of a row without an id" in done.err) == (64, True)
+    assert "(line 4, column 1)" in done.err
+    blocked = _sheet("id,name,status\n1,Max,sold\n,Maxi,solld\n1x,Maxim,sold\n")
+    shell("plan", blocked, *to(box), "-o", "blocked.json")
+    for words in (("plan", blocked), ("apply", "blocked.json", "--yes")):
+        for name, place in (("Maxi", "line 3, column 1"), ("Maxim", "line 4, column 1")):
+            done = shell(*words, *to(box), "--only", name)
+            wanted = f"'{name}' is the name of a row without an id ({place}): --only needs an id."
+            assert (done.code, wanted in " ".join(done.err.split())) == (64, True)
+    Path(blocked).rename("other.csv")
+    done = shell("apply", "blocked.json", "--yes", *to(box), "--only", "Maxi")
+    assert (done.code, "row without an id (line 3, column 3)" in done.err) == (64, True)
+    Path("other.csv").rename(blocked)
+    done = shell("plan", blocked, *to(box), "--why", "Maxi")
+    wanted = "'Maxi' is the name of a row without an id (line 3, column 1): --why needs an id."
+    assert (done.code, wanted in " ".join(done.err.split())) == (64, True)
     pet = box.pets()[0]
-    unchanged = _sheet(f"id,name,status\n{pet.id},{pet.name},{pet.status}\n")
-    for name in (str(pet.name), str(pet.id)):
-        done = shell("plan", unchanged, *to(box), "--only", name)
-        assert "Selected ids without a change in the plan: 1." in " ".join(done.out.split())
+    for text in (
+        f"id,name,status\n{pet.id},{pet.name},{pet.status}\n",
+        f"id,status\n{pet.id},{pet.status}\n",
+    ):
+        for name in (str(pet.name), str(pet.id)):
+            done = shell("plan", _sheet(text), *to(box), "--only", name)
+            assert "Selected ids without a change in the plan: 1." in " ".join(done.out.split())
     sheet = _sheet(TWO)
     assert shell("apply", sheet, *to(box), "--only-field", "colour", "--yes").code == 64
     done = shell("plan", sheet, *to(box), "--why", "1", "--only", "1")
