@@ -67,7 +67,9 @@ _TITLE = Font(name=FACE, size=SIZE, bold=True, color="FFFFFF")
 def style_header(sheet: Worksheet, names: Iterable[str], *, height: float, indent: int = 0) -> None:
     """Write the header into the first row. It stays visible, and is on each printed page."""
     for column, name in enumerate(names, 1):
-        cell = sheet.cell(1, column, name)
+        cell = sheet.cell(1, column, _escape_text(name))
+        # openpyxl would make a formula of a name such as "=A1".
+        cell.data_type = "s"
         cell.font, cell.fill = _TITLE, HEADER
         cell.alignment = Alignment(vertical="center", horizontal="left", indent=indent)
     sheet.row_dimensions[1].height = height
@@ -196,11 +198,16 @@ def inline(text: str, prefix: str = "") -> str:
 def _text(text: str, prefix: str = "") -> str:
     if _is_plain(text):
         return f"<{prefix}t>{text}</{prefix}t>"
-    if "_" in text:
-        text = _LIKE_ESCAPE.sub("_x005F_", text)
-    text = _ESCAPED.sub(_escape, text)
+    text = _escape_text(text)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return f'<{prefix}t xml:space="preserve">{text}</{prefix}t>'
+
+
+def _escape_text(text: str) -> str:
+    """Return the text in which characters that are illegal in XML are escaped."""
+    if "_" in text:
+        text = _LIKE_ESCAPE.sub("_x005F_", text)
+    return _ESCAPED.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

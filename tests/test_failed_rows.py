@@ -280,6 +280,24 @@ def test_the_workbook_has_only_failed_rows_with_their_comments_and_own_columns(s
     assert not [note for note in shop.store.plan(path).notes if "lacks the column" in note]
 
 
+def test_own_columns_keep_their_names_in_the_workbook(shop):
+    """A header that looks like a formula or an escape, or has a character that XML lacks, is text
+    in the workbook, and is read as it was.
+    """
+    own = ["=1+1", "+x", "_x0041_", "a\0b", "a&b"]
+    with (shop.folder / "pets.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(
+            [["id", "name", "status", *own], ["1", "Rex", "solld", *"abcde"], ["", "A", "x", *own]]
+        )
+    path = failed(shop, shop.folder / "pets.csv")
+    assert {cell.data_type for cell in openpyxl.load_workbook(path)["Pets"][1]} == {"s"}
+    fixed = {"Pets!C2": "sold", "Pets!C3": "sold"}
+    others = shop.store.read(path, corrections=fixed).others
+    assert others.drop(columns="original_row").to_dict("list") == {
+        name: [letter, name] for name, letter in zip(own, "abcde", strict=True)
+    }
+
+
 def test_an_error_of_the_cells_kind_is_not_lost_with_the_kind(shop):
     """An id that a program has rounded is text in the new workbook; its row stays blocked."""
     path = shop.sheet("pets.xlsx", [row_of(pet(1, "Rex"), id=12345678901234567, action="add")])

@@ -355,6 +355,39 @@ def test_half_a_character_is_refused(column: str) -> None:
     assert "half of a surrogate pair at position" in found.problem
 
 
+PETS_OF_TWO = pd.DataFrame({"id": [1, 2], "name": ["A", "B"], "status": ["sold", "sold"]})
+HALF = pd.Series(["x", "a\ud800"], dtype=object)
+HALVES = {
+    "a column of one's own": (PETS_OF_TWO.assign(note=HALF), "column note in row 1 has half"),
+    "its name": (
+        PETS_OF_TWO.set_axis(pd.Index(["id", "name", "a\ud800"], dtype=object), axis="columns"),
+        "column whose name has half of a surrogate pair at position 2 of",
+    ),
+    "an index": (PETS_OF_TWO.set_index(pd.Index(HALF, name="my")), "column my in row 1 .* half"),
+    "the name of an index": (PETS_OF_TWO.rename_axis("a\ud800"), "column whose name has half"),
+}
+
+
+@pytest.mark.parametrize("case", HALVES)
+def test_half_a_character_outside_the_pets_is_named(case: str) -> None:
+    """Half a surrogate pair in other columns and in names is an error that names the place, for
+    sheets, checks and differences.
+    """
+    frame, problem = HALVES[case]
+    for read in (ps.read_sheet, ps.check_sheet, lambda each: ps.diff(PETS_OF_TWO, each)):
+        with pytest.raises(SheetError, match=problem):
+            read(frame)
+
+
+@pytest.mark.parametrize("column", ["name", "tags"])
+def test_half_a_character_is_no_pet(tmp_path: Path, column: str) -> None:
+    """What makes pets or a file of a DataFrame names the row and the column of half a character."""
+    frame = PETS_OF_TWO.assign(**{column: HALF if column == "name" else HALF.map(lambda x: [x])})
+    for write in (ps.pets_from_frame, lambda each: ps.write_sheet(each, tmp_path / "pets.parquet")):
+        with pytest.raises(SheetError, match=f"column {column} .* has half of a .* in row 1"):
+            write(frame)
+
+
 CATALOGUE = pd.DataFrame({"id": [7, MAX_ID], "name": ["Bello", "Mia"], "status": ["sold"] * 2})
 
 

@@ -1219,7 +1219,9 @@ def grid_from_frame(
         return f"{owner}column {name} in {row}"
 
     base = base_of_frame(frame)
-    frame = _with_index(rows_of(frame), mapper)
+    frame = rows_of(frame)
+    _check_names(mapper, (*frame.index.names, *frame.columns))
+    frame = _with_index(frame, mapper)
     faults = {} if base is None else _find_unknown_edits(frame, base)
     if EXTRA in frame and _is_extra(frame[EXTRA]):
         frame = frame.drop(columns=EXTRA)
@@ -1422,12 +1424,26 @@ def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
     }
     if not new:
         return frame
-    index_columns = pd.DataFrame({name: values.array for name, values in new.items()})
+    # pandas refuses half of a surrogate pair in the dtype that it would choose.
+    series = {name: pd.Series(values.array, dtype=values.dtype) for name, values in new.items()}
+    index_columns = pd.DataFrame(series)
     return pd.concat([index_columns, frame.reset_index(drop=True)], axis=1)
 
 
 def _are_equal(values: pd.Index[Any], column: pd.Series[Any] | pd.DataFrame) -> bool:
     return isinstance(column, pd.Series) and list(map(str, values)) == list(map(str, column))
+
+
+def _check_names(mapper: Mapper, names: Iterable[Any]) -> None:
+    """Raise SheetError for a name of a column that no file can contain."""
+    for name in names:
+        try:
+            _check_encodable(str(name))
+        except _WrongValueError as error:
+            raise SheetError(
+                f"{_with_article(mapper.source)} has a column whose name has {error}",
+                hint="Rename it, or drop it.",
+            ) from None
 
 
 def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:

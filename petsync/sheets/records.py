@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -582,18 +583,22 @@ def check_values(what: str, frame: pd.DataFrame) -> None:
         for position, value in enumerate(list_values(frame[name])):
             if problem := _find_problem(name, value):
                 row = cell_address("", "", position, (), RowLabels(frame.index))
+                hint = "Make it a list of texts or tags." if name in LISTS else _MAKE_SCALAR
                 raise SheetError(
                     f"the column {name} of {what} has {problem} in {row}",
-                    hint="Make it a list of texts or tags."
-                    if name in LISTS
-                    else "Make it text or a number.",
+                    hint=_READ_AGAIN if problem == _HALF else hint,
                 )
+
+
+_MAKE_SCALAR = "Make it text or a number."
+_HALF = "half of a surrogate pair"
+_READ_AGAIN = "It was probably read with a wrong encoding: read it again with the correct one."
 
 
 def _find_problem(column: str, value: Any) -> str:
     """Describe what is wrong with a value of a column; "" if nothing is."""
     if isinstance(value, str):
-        return ""
+        return "" if _is_encodable(value) else _HALF
     if column not in LISTS:
         return type_name(value) if is_list_like(value) else ""
     items = as_items(value)
@@ -601,7 +606,17 @@ def _find_problem(column: str, value: Any) -> str:
         return "" if is_missing(value) else f"{type_name(value)} instead of a list"
     kinds = (str, Tag) if column == "tags" else (str,)
     wrong = (each for each in items if each is not None and not isinstance(each, kinds))
-    return next((f"a list with {type_name(each)}" for each in wrong), "")
+    texts = (each.name if isinstance(each, Tag) else each for each in items)
+    halves = (_HALF for text in texts if isinstance(text, str) and not _is_encodable(text))
+    return next(chain((f"a list with {type_name(each)}" for each in wrong), halves), "")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_stream(stream: ArrowTable, read: Callable[[pa.Table], T]) -> T:
