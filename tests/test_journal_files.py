@@ -227,8 +227,10 @@ def test_a_state_folder_of_another_user_is_an_error(
     # The tests may run as root, who may enter every folder.
     monkeypatch.setattr(Path, "exists", refuse)
     for create in (False, True):
-        with pytest.raises(PetsyncError, match=r"journal\.db cannot be written") as raised:
+        verb = "written" if create else "read"
+        with pytest.raises(PetsyncError, match=rf"journal\.db cannot be {verb}") as raised:
             Journal.open(state, create=create)
+        assert "Get the permission" in raised.value.hint
         assert "state=" in raised.value.hint
 
 

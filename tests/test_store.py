@@ -212,11 +212,11 @@ def test_the_journal_is_opened_and_read_outside_of_the_event_loop(
     opened = schema.open_for_reading, schema.check_integrity
 
     def watch(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: object) -> Any:
+        def call(*args: object, **options: object) -> Any:
             in_all[name] += 1
             if threading.current_thread() is threading.main_thread():
                 on_loop.append(f"{name} in {sys._getframe(3).f_code.co_qualname}")
-            return function(*args)
+            return function(*args, **options)
 
         return call
 

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 import click
 
 from petsync._display import complete_commands, quote, with_options
-from petsync._files import find_target, is_address
+from petsync._files import find_target, is_address, is_folder
 from petsync._terms import in_shell
 from petsync.cli.signals import exiting_on_signal, ignore_signals
 from petsync.config.settings import read_settings
@@ -492,7 +492,8 @@ def find_job_sign_ins(state: Path) -> tuple[JobSignIn, ...]:
     """Return the sign-ins of the jobs in the petsync.toml of the last round with this state folder;
     none if this file names another state folder.
     """
-    if not (state / "reconcile").is_dir():
+    # If the folder cannot be read, the journal's error says so.
+    if not is_folder(state / "reconcile"):
         return ()
     from petsync.config.read import read_document
     from petsync.config.settings import read_job_sign_ins

@@ -586,7 +586,11 @@ class History:
             return
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise PetsyncError(f"{self.path} cannot be read: {reason}") from None
+            raise PetsyncError(
+                f"{self.path} cannot be read: {reason}",
+                hint="Make sure that you may read the folder and its files, or choose another "
+                "folder (--state).",
+            ) from None
         torn, decoder = 0, decoder_of(Round)
         for line in filter(None, reversed(lines)):
             try:

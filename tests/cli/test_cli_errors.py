@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, PROGRAM, Shell, finished, process, to
+from commands import COMMANDS, PROGRAM, READING, Shell, finished, process, to
 from scripted import ScriptedServer, answer
 
+from petsync.apply.journal.rows import note_journal
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -354,3 +355,51 @@ def test_json_is_utf8_everywhere(box: Sandbox, tmp_path: Path) -> None:
     program = [*PROGRAM, "plan", str(sheet), *to(box), "--json"]
     done = subprocess.run(program, env=env, capture_output=True, check=True)
     assert json.loads(done.stdout)["plan"]["changes"][0]["after"]["name"] == "Одаː"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "last"),
+        ("runs",),
+        ("resume",),
+        ("undo", "last"),
+        ("plan", "pets.csv"),
+        ("apply", "pets.csv", "--yes"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("problem", ["folder", "unreadable"])
+def test_a_journal_that_cannot_be_read_is_named(
+    shell: Shell, box: Sandbox, words: tuple[str, ...], problem: str
+) -> None:
+    """A folder in place of the journal, or a state folder that the system refuses, is an error that
+    names the file and the way out, and nothing is sent.
+    """
+    Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
+    # The system refuses this name to every user, and a folder without permission not to root.
+    state, cure = Path("x" * 300), "Use a shorter name"
+    if problem == "folder":
+        state, cure = Path(".petsync"), "Remove or rename what is there"
+        (state / "journal.db").mkdir(parents=True)
+    done = shell(*words, "--state", state, *to(box))
+    text = " ".join(done.err.split())
+    assert done.code == 1
+    assert f"{state}/" in text
+    assert "cannot be read" in text
+    assert cure in text or "Make sure that you may read" in text
+    assert "--state" in text
+    assert not set(box.requests) - READING
+
+
+def test_other_journals_that_cannot_be_read_stop_no_plan(
+    shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A plan leaves out the runs of a state folder that the user may no longer read, and the notes
+    on such folders if their own folder cannot be read.
+    """
+    Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
+    note_journal(box.url, Path("x" * 300).absolute())
+    assert shell("plan", "pets.csv", *to(box)).code == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("x" * 300)))
+    assert shell("plan", "pets.csv", *to(box)).code == 0

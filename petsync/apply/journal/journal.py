@@ -150,14 +150,14 @@ class Journal:
         unless a process uses it), or if it belongs to another program or a newer petsync.
         """
         path = state / NAME
-        with translate_errors(path):
+        with translate_errors(path, reading=not create):
             check_state_folder(state)
             is_there = path.exists()
         if not is_there:
             if not create:
                 return cls(path, exists=False)
             create_journal(path)
-        elif not check_integrity(path):
+        elif not check_integrity(path, reading=not create):
             create_journal(path)
         return cls(path, exists=True)
 

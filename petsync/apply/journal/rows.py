@@ -178,14 +178,17 @@ def iter_other_journals(store: str, state: Path) -> Iterator[Path]:
     own, folder = os.path.realpath(state), _find_notes_folder(store)
     for _, note in () if folder is None else _read_notes(folder, f"{_note_name(store)}-*.json"):
         other = Path(note.state)
-        if note.store != store or note.state == own or not (other / NAME).exists():
+        if note.store != store or note.state == own:
             continue
         try:
-            check_state_folder(other)
+            is_there = (other / NAME).exists()
+            if is_there:
+                check_state_folder(other)
         except OSError as error:
             _LOG.warning("Skipped the runs in %s: %s", other, error.strerror)
         else:
-            yield other / NAME
+            if is_there:
+                yield other / NAME
 
 
 def lock_runs(store: str, state: Path) -> BaseFileLock | None:
@@ -257,8 +260,13 @@ def _find_notes_folder(store: str) -> Path | None:
 def _read_notes(
     folder: Path, pattern: str, *, before: float = math.inf
 ) -> Iterator[tuple[Path, _Note]]:
-    """Yield the notes that were written before this time."""
-    for path in sorted(folder.glob(pattern)):
+    """Yield the notes that were written before this time; none if the folder cannot be read."""
+    try:
+        paths = sorted(folder.glob(pattern))
+    except OSError as error:
+        _LOG.info("%s cannot be read: %s", folder, error.strerror or error)
+        return
+    for path in paths:
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             if path.stat().st_mtime < before:
                 yield path, decoder_of(_Note).decode(read_regular(path))

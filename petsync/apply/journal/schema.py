@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import errno
 import os
 import platform
 import secrets
@@ -174,7 +175,18 @@ def translate_errors(path: Path, *, reading: bool = False) -> Iterator[None]:
         raise translate(path, error) from None
     except OSError as error:
         build = _build_unreadable_error if reading else build_unwritable_error
-        raise build(path, error.strerror or str(error)) from None
+        raise build(path, error.strerror or str(error), _CURES.get(error.errno or 0, "")) from None
+
+
+_FREE = "Get the permission to read and write the folder and its files"
+_MOVE = "Remove or rename what is there"
+_CURES = {
+    errno.EACCES: _FREE,
+    errno.EPERM: _FREE,
+    **dict.fromkeys((errno.ELOOP, errno.EINVAL, errno.ENOTDIR, errno.EISDIR), _MOVE),
+    errno.ENAMETOOLONG: "Use a shorter name",
+}
+"""The way out of an error of the file system, besides another folder."""
 
 
 def _translate_read_error(path: Path, error: sqlite3.Error) -> PetsyncError:
@@ -197,11 +209,12 @@ def get_sqlite_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def build_unwritable_error(path: Path, why: str) -> PetsyncError:
+def build_unwritable_error(path: Path, why: str, cure: str = "") -> PetsyncError:
+    cure = cure or "Free disk space or restore the file"
     return PetsyncError(
         f"the journal {path} cannot be written: {why}",
-        hint="petsync sends nothing without the journal. Free disk space or restore the file, or "
-        "choose another folder (--state, in Python state=…).",
+        hint=f"petsync sends nothing without the journal. {cure}, or choose another folder "
+        "(--state, in Python state=…).",
     )
 
 
@@ -215,12 +228,14 @@ def build_closed_error(path: Path) -> PetsyncError:
     return PetsyncError(f"the journal {path} cannot be written: the session of this run was closed")
 
 
-def _build_unreadable_error(path: Path, why: str) -> PetsyncError:
-    return PetsyncError(
-        f"the journal {path} cannot be read: {why}",
-        hint="Make sure that no other program locks the file, that you may read and write it, and "
-        "that the disk has free space.",
+def _build_unreadable_error(path: Path, why: str, cure: str = "") -> PetsyncError:
+    hint = (
+        "Make sure that no other program locks the file, that you may read and write it, and that "
+        "the disk has free space."
     )
+    if cure:
+        hint = f"{cure}, or choose another folder (--state, in Python state=…)."
+    return PetsyncError(f"the journal {path} cannot be read: {why}", hint=hint)
 
 
 def _build_busy_error(path: Path) -> PetsyncError:
@@ -583,13 +598,14 @@ class _DatabaseFacts(msgspec.Struct, frozen=True):
         return not (self.application or self.version or self.tables)
 
 
-def check_integrity(path: Path) -> bool:
+def check_integrity(path: Path, *, reading: bool) -> bool:
     """Return true if the file is a journal, false if it is an empty database.
 
     Raises PetsyncError if the file belongs to another program or a newer petsync, if it is damaged
-    (it is then renamed, unless a process uses it), or if it is not a regular file.
+    (it is then renamed, unless a process uses it), or if it is not a regular file. The message
+    depends on `reading`.
     """
-    with translate_errors(path):
+    with translate_errors(path, reading=reading):
         for each in (path, *(_side_file(path, side) for side in _SIDES)):
             must_be_regular(each)
     facts = (
