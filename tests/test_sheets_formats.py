@@ -25,13 +25,14 @@ import pytest
 from formats import WRITERS, Error, Tab, packed_ods, xls
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheetmaking import assert_same_frames, with_whole_tags
+from msgspec.structs import replace
+from sheetmaking import Stream, assert_same_frames, with_whole_tags
 from strategies import ids, pets, xml_texts
 from times import times
 
 import petsync as ps
 from petsync.errors import SheetError
-from petsync.models import Category, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.sandbox import Sandbox
 from petsync.sheets import load, read_sheet, sheet_from_frame, write_results, write_sheet
 from petsync.sheets.files import Source
@@ -440,19 +441,91 @@ def _folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize("ending", [".json", ".jsonl", ".parquet", ".jsonl.gz", ".csv.gz"])
-def test_an_export_is_in_sync(store: ps.Store, tmp_path: Path, ending: str) -> None:
-    """An unedited export of the store is in sync, also compressed."""
-    store.edit(2, category=Category(3, "Cats"), photo_urls=["http://x.example/1"])
-    plain = tmp_path / f"pets{Path(f'a{ending}').suffixes[0]}"
-    ps.write_sheet(store.snapshot(), plain)
-    path = tmp_path / f"pets{ending}"
-    if ending.endswith(".gz"):
-        path.write_bytes(gzip.compress(plain.read_bytes()))
-    plan = store.plan(path)
-    assert not plan.changes
-    assert not plan.conflicts
-    assert plan.rows == 2
+EXPORTS = (".xlsx", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+PACKED_TEXTS = [
+    text + packed
+    for text in (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+    for packed in (".gz", ".zst")
+]
+
+
+def export(store: ps.Store, folder: Path, ending: str) -> Path:
+    """Export the store, and return the file in the format of the ending."""
+    text = ending.removesuffix(".gz").removesuffix(".zst")
+    kind = {".txt": ".csv", ".ndjson": ".jsonl", **dict.fromkeys(WORKBOOKS, ".csv")}.get(text, text)
+    plain = folder / f"export{kind}"
+    ps.write_sheet(store.snapshot(), plain, base=False)
+    if text in WORKBOOKS:
+        rows = csv.reader(io.StringIO(plain.read_text("utf-8-sig"), newline=""))
+        content = WRITERS[text]([Tab("Pets", [*rows])])
+    else:
+        content = plain.read_bytes()
+    packers = {".gz": gzip.compress, ".zst": zstd}
+    path = folder / f"pets{ending}"
+    path.write_bytes(packers[path.suffix](content) if path.suffix in packers else content)
+    return path
+
+
+def _expect_sync(store: ps.Store, sheet: Any) -> None:
+    """The sheet has every id of the store exactly, and no change; one edit is one update."""
+    assert set(store.read(sheet).frame["id"]) == {2, BIG_ID, MAX_ID}
+    plan = store.plan(sheet)
+    assert (plan.in_sync, plan.rows) == (True, 3), plan
+    store.apply(store.edit(MAX_ID, name="Someone else's"), progress=False)
+    plan = store.plan(sheet)
+    assert [(each.pet_id, each.fields) for each in plan.changes] == [(MAX_ID, ("name",))], plan
+    assert plan.changes[0].after.name == "Max"
+
+
+@pytest.fixture
+def shop(store: ps.Store, _open_box: Sandbox) -> ps.Store:
+    """Return a store with a category, an address, and the largest id that a pet can have."""
+    cat = replace(SHOP[1], category=Category(3, "Cats"), photo_urls=("http://x.example/1",))
+    _open_box.reset([SHOP[0], cat, Pet(id=MAX_ID, name="Max", status="sold")])
+    return store
+
+
+@pytest.mark.parametrize("ending", [*EXPORTS, *WORKBOOKS, *PACKED_TEXTS])
+@pytest.mark.parametrize("way", ["file", "standard input"])
+def test_an_export_is_in_sync(
+    shop: ps.Store, tmp_path: Path, ending: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export of the store in any format, saved by another program or compressed, is in sync,
+    with exact ids, as a file and from standard input.
+    """
+    path = export(shop, tmp_path, ending)
+    if way == "file":
+        _expect_sync(shop, path)
+    else:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        _expect_sync(shop, "-")
+
+
+TABLES: Mapping[str, Callable[[Path], Any]] = {
+    "a DataFrame": pd.read_parquet,
+    "an Arrow table": pq.read_table,
+    "a record batch": lambda path: pq.read_table(path).combine_chunks().to_batches()[0],
+    "a reader of batches": lambda path: Stream(pq.read_table(path)),
+    # polars has views of texts, and no large types.
+    "views of texts": lambda path: Stream(_with_views(pq.read_table(path))),
+}
+
+
+def _with_views(table: pa.Table) -> pa.Table:
+    is_text = (pa.types.is_string, pa.types.is_large_string)
+    fields = [
+        field.with_type(pa.string_view()) if any(each(field.type) for each in is_text) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_of_the_store_is_in_sync(shop: ps.Store, tmp_path: Path, kind: str) -> None:
+    """A table of pandas, pyarrow or another library with the store's pets is in sync, with exact
+    ids.
+    """
+    _expect_sync(shop, TABLES[kind](export(shop, tmp_path, ".parquet")))
 
 
 @pytest.mark.parametrize("ending", WORKBOOKS)
@@ -468,7 +541,7 @@ def test_a_sidecar_is_the_base_of_a_workbook(store: ps.Store, tmp_path: Path, en
     rows[1][at] = "Typed"
     path.write_bytes(WRITERS[ending]([Tab("Pets", rows)]))
     shutil.copy(f"{export}.petsync-base", f"{path}.petsync-base")
-    store.edit(BIG_ID, status="sold")
+    store.apply(store.edit(BIG_ID, status="sold"), progress=False)
     sheet = store.read(path)
     assert sheet.base is not None
     plan = store.plan(sheet)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from sheetmaking import with_whole_tags
+from sheetmaking import Stream, with_whole_tags
 from shop import NO_LIMITS, plan_of, snapshot_of
 from strategies import ids, pets
 
@@ -629,16 +629,6 @@ class Batch:
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         return self._batch.__arrow_c_array__(requested_schema)
-
-
-class Stream:
-    """A table of another library: it has only the Arrow PyCapsule interface."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def test_any_arrow_table_is_a_sheet() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 
 from petsync.models import as_tag
 from petsync.sheets import read_sheet
@@ -58,3 +59,13 @@ def assert_same_frames(one: pd.DataFrame, other: pd.DataFrame) -> None:
         for frame in (one, other)
     ]
     pd.testing.assert_frame_equal(*exact)
+
+
+class Stream:
+    """A table of another library: it has only the Arrow PyCapsule interface."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
