@@ -498,3 +498,157 @@ def test_threads_read_two_plans(files):
     code = "import sys; sys.setswitchinterval(1e-6); import petsync as ps; ps.diff(*2 * ['p.json'])"
     runs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
     assert [run.wait() for run in runs] == [0] * 4
+
+
+# The tables that daff publishes as examples (test/data, harness/MergeTest.hx), or tables of their
+# shape: docs/diff.md explains what differs in the outcome.
+
+
+def _text(*rows):
+    return "".join(f"{row}\n" for row in rows)
+
+
+_WIDE = ",".join("abcdefgh")
+BRIDGES = [
+    "bridge,designer,length",
+    "Brooklyn,J. A. Roebling,1595",
+    "Manhattan,G. Lindenthal,1470",
+    "Williamsburg,L. L. Buck,1600",
+    'Triborough,O. H. Ammann,"1380,383"',
+]
+DAFF = {
+    "bridges": (
+        "bridge",
+        _text(*BRIDGES),
+        _text(*BRIDGES[:2], "Williamsburg,D. Duck,1600", BRIDGES[4], "Spam,S. Spam,10000"),
+        [
+            ("differs", None, "Williamsburg", {"designer": ("L. L. Buck", "D. Duck")}),
+            (
+                "only-a",
+                None,
+                "Manhattan",
+                {
+                    "name": ("Manhattan", ""),
+                    "designer": ("G. Lindenthal", ""),
+                    "length": ("1470", ""),
+                },
+            ),
+            (
+                "only-b",
+                None,
+                "Spam",
+                {"name": ("", "Spam"), "designer": ("", "S. Spam"), "length": ("", "10000")},
+            ),
+        ],
+        2,
+    ),
+    # A changed first column is a row of each side, also with quotation marks and line breaks.
+    "quote_me": (
+        "this",
+        _text("this,is,a", "in,cells,->", 'you,"see?","123"""', '"!HI!","new\nline",x', "same,y,z"),
+        _text(
+            "this,a,is", "same,z,y", 'you,Indeed,"see?..."', "in,cells,->", '"!!HI!!",x,"new\nline"'
+        ),
+        [
+            ("differs", None, "you", {"is": ("see?", "see?..."), "a": ('123"', "Indeed")}),
+            ("differs", None, "in", {"is": ("cells", "->"), "a": ("->", "cells")}),
+            (
+                "only-a",
+                None,
+                "!HI!",
+                {
+                    "name": ("!HI!", ""),
+                    "is": ("new\nline", ""),
+                    "a": ("x", ""),
+                },
+            ),
+            (
+                "only-b",
+                None,
+                "!!HI!!",
+                {"name": ("", "!!HI!!"), "is": ("", "new\nline"), "a": ("", "x")},
+            ),
+        ],
+        1,
+    ),
+    # Rows with one id are one pet: what was repeated is a note.
+    "waffle": (
+        "",
+        _text("id,color", "15,red", "13,mauve", *["15,red"] * 8),
+        _text("id,color", "15,red", "13,mauve", *["15,red"] * 3, "16,green", *["15,red"] * 5),
+        [("only-b", 16, "", {"color": ("", "green")})],
+        2,
+    ),
+    # Of rows with one name, those that are equal are paired first, then the others in their order.
+    "wide": (
+        "A",
+        _text("A,B,C", *["thing,greeny,zappy"] * 5),
+        _text(
+            "A,B,C",
+            "boom,greeny,zappy",
+            *["thing,greeny,zappy"] * 2,
+            "thing,boom,zappy",
+            "thing,greeny,boom",
+        ),
+        [
+            ("differs", None, "thing", {"B": ("greeny", "boom")}),
+            ("differs", None, "thing", {"C": ("zappy", "boom")}),
+            (
+                "only-a",
+                None,
+                "thing",
+                {
+                    "name": ("thing", ""),
+                    "B": ("greeny", ""),
+                    "C": ("zappy", ""),
+                },
+            ),
+            (
+                "only-b",
+                None,
+                "boom",
+                {"name": ("", "boom"), "B": ("", "greeny"), "C": ("", "zappy")},
+            ),
+        ],
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAFF)
+def test_the_examples_of_daff(tmp_path, monkeypatch, case):
+    """The outcome of each example of daff is as docs/diff.md says."""
+    monkeypatch.chdir(tmp_path)
+    header, a, b, rows, equal = DAFF[case]
+    Path("a.csv").write_text(a, "utf-8")
+    Path("b.csv").write_text(b, "utf-8")
+    found = ps.diff("a.csv", "b.csv", mapping={header: "name"} if header else None)
+    assert texts_of(found) == rows
+    assert found.equal == equal
+    if header:
+        with pytest.raises(SheetError, match="no column has a header that petsync recognises"):
+            ps.diff("a.csv", "b.csv")
+
+
+@pytest.mark.parametrize(("capital", "kind"), [("Barcelona", "a"), ("Lisbon", "conflict")])
+def test_the_merge_of_daff(tmp_path, monkeypatch, capital, kind):
+    """In daff's example of a merge, one cell is changed on one side, or is a conflict; a changed
+    name is a removed and an added row, and the column of one side is not compared.
+    """
+    monkeypatch.chdir(tmp_path)
+    tables = {
+        "base": ("Country,Capital", "Ireland,Dublin", "France,Paris", "Spain,Barcelona"),
+        "a": ("Country,Code,Capital", "Ireland,ie,Dublin", "France,fr,Paris", "Spain,es,Madrid"),
+        "b": ("Country,Capital", "Dear old Ireland,Dublin", f"Spain,{capital}", "Finland,Helsinki"),
+    }
+    for name, rows in tables.items():
+        Path(f"{name}.csv").write_text(_text(*rows), "utf-8")
+    found = ps.diff("a.csv", "b.csv", "base.csv", mapping={"Country": "name"})
+    assert [(row.kind, row.missing, row.name) for row in found.rows] == [
+        (kind, "", "Spain"),
+        ("b", "base", "Dear old Ireland"),
+        ("b", "base", "Finland"),
+        ("b", "b", "Ireland"),
+        ("b", "b", "France"),
+    ]
+    assert found.notes == ("Not compared: Code of a.csv, which base.csv and b.csv lack.",)

@@ -298,12 +298,13 @@ def _iter_notes(sides: Sequence[Side], columns: Sequence[str], own: Sequence[str
         missing = [str(c) for c in COLUMNS if c not in columns and c in side.frame]
         missing += [str(c) for c in side.others.columns if c not in own]
         if missing:
-            others = " and ".join(
+            others = [
                 each.name
                 for each in sides
                 if any(c not in each.frame and c not in each.others for c in missing)
-            )
-            yield f"Not compared: {', '.join(missing)} of {side.name}, which {others} lacks."
+            ]
+            lack = f"{' and '.join(others)} {'lacks' if len(others) == 1 else 'lack'}"
+            yield f"Not compared: {', '.join(missing)} of {side.name}, which {lack}."
         if side.blocked and side is sides[0] and len(sides) > 2:
             yield f"{count(len(side.blocked), 'row')} of {side.name} could not be compared."
         if side.repeated:
