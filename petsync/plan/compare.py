@@ -964,6 +964,8 @@ def _build_lookalike(add: Add, pet: Pet, problem: str, suggestion: str) -> Confl
 
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH LATIN")
 """Scripts with letters that look like those of another script."""
+_FIRST_FOREIGN = "\u0370"
+"""The first letter of a script other than Latin."""
 _WORD = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d"
@@ -1028,8 +1030,10 @@ def _find_foreign_texts(
         if change.after is None:
             continue
         for column, raw in _texts(change.after):
+            if raw is None or raw.isascii() or max(raw) < _FIRST_FOREIGN:
+                continue
             # An update does not change the other columns.
-            if raw is None or raw.isascii() or (change.before and column not in change.fields):
+            if change.before and column not in change.fields:
                 continue
             text = normalize(raw)
             if text.isascii() or _has_text(change.before, column, raw):
