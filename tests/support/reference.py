@@ -252,15 +252,28 @@ class Expected:
     uncertain: bool = False
     recognised: dict[int, int] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
+    like: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    sure: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """The pets that each row without an id may have, and of these the ones with all its values."""
+
+    def is_as_good(self, pairs: Mapping[int, int]) -> bool:
+        """Return whether these pets of rows without an id are as good as the expected ones: the
+        same rows have a pet, each another one that they may have, and at least as many rows have a
+        pet with all their values.
+        """
+        return (
+            pairs.keys() == self.recognised.keys()
+            and len({*pairs.values()}) == len(pairs)
+            and all(number in self.like[row] for row, number in pairs.items())
+            and self._count_sure(pairs) >= self._count_sure(self.recognised)
+        )
+
+    def _count_sure(self, pairs: Mapping[int, int]) -> int:
+        return sum(number in self.sure[row] for row, number in pairs.items())
 
     def conflict(self, row: int | None, number: int | None, *rules: str, units: Any = ()) -> None:
         """Record a row that a person must decide."""
         self.conflicts.add((row, number, frozenset(rules), frozenset(units)))
-
-
-def _count_sure(pairs: Mapping[int, int], sure: Mapping[int, Sequence[int]]) -> int:
-    """Return the number of rows whose pet has all their values."""
-    return sum(number in sure[row] for row, number in pairs.items())
 
 
 @dataclass
@@ -279,8 +292,6 @@ class Reference:
     delete_missing: bool = False
     blocked_ids: frozenset[int] = frozenset()
     owners: Mapping[str, str] = field(default_factory=dict)
-    preferred: Mapping[int, int] = field(default_factory=dict)
-    """Pets of rows without an id, to use if they are as good as any."""
 
     def owner(self, unit: str) -> str:
         """Return the owner of a unit."""
@@ -383,14 +394,8 @@ class Reference:
         first = self.pairs([row for row in order if row in chosen], sure, {})
         rest = [row for row in order if row in chosen and row not in first.values()]
         found = {row: number for number, row in self.pairs(rest, like, first).items()}
-        given = self.preferred
-        is_as_good = (
-            given.keys() == found.keys()
-            and len({*given.values()}) == len(given)
-            and all(number in like[row] for row, number in given.items())
-            and _count_sure(given, sure) >= _count_sure(found, sure)
-        )
-        return dict(given) if is_as_good else found
+        self.expected.like, self.expected.sure = like, sure
+        return found
 
     def pairs(
         self, order: Iterable[int], may: Mapping[int, Sequence[int]], rows_of: Mapping[int, int]

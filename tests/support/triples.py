@@ -127,10 +127,8 @@ class Triple:
         assert decided.plan.changes == plan.changes
         return explain(decided, (number,))
 
-    def expected(self, preferred: Mapping[int, int] | None = None, **changed: Any) -> Expected:
-        """Return the plan that the reference expects. Of equally good pets of rows without
-        an id, it takes the `preferred` ones.
-        """
+    def expected(self, **changed: Any) -> Expected:
+        """Return the plan that the reference expects."""
         this = but(self, **changed)
         reference = Reference(
             listed=this.listed,
@@ -140,7 +138,6 @@ class Triple:
             on_conflict=this.on_conflict,
             delete_missing=this.delete_missing,
             owners=this.owners,
-            preferred=preferred or {},
         )
         return reference.plan(this.lines)
 
