@@ -991,3 +991,20 @@ def test_an_export_has_its_tags_whatever_names_their_ids_have(tmp_path: Path) ->
     write_sheet(frame_from_pets([*pets, other]), tmp_path / "others.parquet")
     tags = read_sheet(tmp_path / "others.parquet").frame["tags"].iloc[4]
     assert [each.tag for each in tags] == [Tag(None, "y"), Tag(7, None), Tag(None, None)]
+
+
+@pytest.mark.parametrize("name", ["name", "tags", "tag_ids"])
+def test_two_equal_columns_are_named(tmp_path: Path, name: str) -> None:
+    """A table with two columns of one name is an error that names it, also for what makes pets or
+    a file of it.
+    """
+    frame = pd.DataFrame([[1, "A", ["x"], ["y"]]], columns=["id", "status", name, name])
+    table = pa.table([[1], ["A"], [["x"]], [["y"]]], names=list(frame.columns))
+    pq.write_table(table, tmp_path / "pets.parquet")
+    write = partial(ps.write_sheet, path=tmp_path / "pets.csv")
+    for each in (frame, table):
+        for way in (ps.read_sheet, ps.pets_from_frame, write):
+            with pytest.raises(SheetError, match=f"two columns .* same name: '{name}'"):
+                way(each)
+    with pytest.raises(SheetError, match=f"two columns have the same name: '{name}'"):
+        ps.read_sheet(tmp_path / "pets.parquet")

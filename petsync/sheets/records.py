@@ -160,10 +160,10 @@ def _check_keys(place: str, data: bytes) -> None:
     """Raise SheetError if an object in this JSON text has a key twice: one value would be lost."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
-        repeated = [key for key, uses in Counter(key for key, _ in pairs).items() if uses > 1]
-        if repeated:
+        repeated = _first_repeated(key for key, _ in pairs)
+        if repeated is not None:
             raise SheetError(
-                f"{place} has a key twice: {repeated[0]!r}",
+                f"{place} has a key twice: {repeated!r}",
                 hint="Remove one of the two, or rename it: only one of its values could be read.",
             )
 
@@ -287,7 +287,7 @@ def _read_parquet(source: Source) -> Records:
     try:
         file = pq.ParquetFile(pa.BufferReader(source.data))
         names = file.schema_arrow.names
-        table = None if len({*names}) < len(names) else _read_table(source, file)
+        table = None if _first_repeated(names) is not None else _read_table(source, file)
     except (pa.ArrowException, OSError) as error:
         raise SheetError(
             f"{source.path}: the Parquet file cannot be read: {str(error).splitlines()[0]}",
@@ -295,7 +295,8 @@ def _read_parquet(source: Source) -> Records:
         ) from None
     if table is None:
         raise SheetError(
-            f"{source.path}: two columns have the same name", hint="Rename one of them."
+            f"{source.path}: two columns have the same name: {_first_repeated(names)!r}",
+            hint="Rename one of them.",
         )
     if {"kind", "fields", "json"} <= {*names}:
         raise SheetError(
@@ -558,7 +559,21 @@ def _pets_of_rows(frame: pd.DataFrame) -> list[Pet]:
     return pets_of_frame(frame_from_table(table_from_frame(frame)))
 
 
+def _first_repeated(names: Iterable[Any]) -> Any:
+    """Return the first name that is repeated, or None."""
+    return next((name for name, uses in Counter(names).items() if uses > 1), None)
+
+
+def _check_repeated(what: str, frame: pd.DataFrame) -> None:
+    repeated = _first_repeated(name for name in frame.columns if name in (*COLUMNS, TAG_IDS))
+    if repeated is not None:
+        raise SheetError(
+            f"{what} has two columns with the same name: {repeated!r}", hint="Rename one of them."
+        )
+
+
 def _check_columns(what: str, frame: pd.DataFrame) -> None:
+    _check_repeated(what, frame)
     if len(frame) and not any(name in frame for name in COLUMNS):
         raise SheetError(
             f"{what} has no column of pets", hint=f"Its columns may be {', '.join(COLUMNS)}."
@@ -573,10 +588,11 @@ def _check_columns(what: str, frame: pd.DataFrame) -> None:
 
 
 def check_values(what: str, frame: pd.DataFrame) -> None:
-    """Raise SheetError for the first value of a canonical column that is not a text, a number or
-    missing or, in a column of lists, a list of texts or tags: neither a file nor a pet can contain
-    it.
+    """Raise SheetError for a repeated column, and for the first value of a canonical column that is
+    not a text, a number or missing or, in a column of lists, a list of texts or tags: neither a
+    file nor a pet can contain it.
     """
+    _check_repeated(what, frame)
     for name in COLUMNS:
         if name not in frame or not is_object_dtype(frame[name].dtype):
             continue
