@@ -108,6 +108,29 @@ def test_applying_the_file_releases_it(scenario: Scenario) -> None:
     assert scenario.store_pets() == scenario.sheet_pets()
 
 
+def test_after_a_release_the_advice_is_to_run_the_job(
+    scenario: Scenario, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A released plan that is applied again, and the rows that were left out of it, name the
+    command that runs the job.
+    """
+    _renamed(scenario)
+    file = scenario.run().round.waiting
+    command = f"`petsync reconcile --job catalogue --state {scenario.state}`"
+    copy = scenario.folder / "copy.json"
+    copy.write_bytes(Path(file).read_bytes())
+    assert apply(scenario, str(copy), "--only", "1") == 0
+    with pytest.raises(SystemExit):
+        main(["runs", "last", "--failed", "x.xlsx", "--state", str(scenario.state)])
+    text = " ".join(capsys.readouterr().err.split())
+    assert f"2 rows not selected: {command} to send more." in text
+    assert apply(scenario, file) == 0
+    assert apply(scenario, file) == 5
+    text = " ".join(capsys.readouterr().err.split())
+    assert "this plan was already applied" in text
+    assert f"{command} makes what is still to be done." in text
+
+
 def test_a_reason_that_is_gone_ends_the_waiting(scenario: Scenario) -> None:
     """If the plan no longer exceeds the guard, the round applies it and removes the file."""
     _renamed(scenario)

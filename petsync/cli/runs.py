@@ -301,7 +301,8 @@ def _show_run(
 
 def _save_failed(context: Context, history: RunHistory, run_id: str, path: Path) -> None:
     """Write the failed rows of the run, and say which rows the workbook does not have."""
-    from petsync._display import count
+    from petsync._display import count, quote
+    from petsync.plan.change import job_of
     from petsync.profile import profile_from
     from petsync.store.failed import save_failed_rows
     from petsync.store.runs import Outputs
@@ -320,7 +321,9 @@ def _save_failed(context: Context, history: RunHistory, run_id: str, path: Path)
         rows = count(found.unsent - left_out, "row")
         context.say(f"{rows} without a request: {resume} sends what the run has not sent.")
     if left_out:
-        context.say(f"{count(left_out, 'row')} not selected: plan the sheet again to send more.")
+        job = job_of(report.plan.raw_notes)
+        again = f"`petsync reconcile --job {quote(job)}`" if job else "plan the sheet again"
+        context.say(f"{count(left_out, 'row')} not selected: {again} to send more.")
     if found.unknown:
         rows = count(found.unknown, "row")
         context.say(f"{rows} with an unknown outcome: {resume} determines it.")

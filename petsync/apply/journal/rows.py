@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from petsync._display import count
+from petsync._display import count, quote
 from petsync._files import (
     check_state_folder,
     make_private_folder,
@@ -49,7 +49,7 @@ from petsync.apply.planfile import read_long_plan, write_long_plan
 from petsync.errors import LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
-from petsync.plan.change import Add, Change, Delete, LongChanges, Tally, Update
+from petsync.plan.change import Add, Change, Delete, LongChanges, Tally, Update, job_of
 from petsync.plan.lineage import (
     Identity,
     RemovedPet,
@@ -408,10 +408,14 @@ def read_options(connection: sqlite3.Connection, run_id: str) -> PlanOptions:
     return PlanOptions() if head is None else head.options
 
 
-def suggest_new_plan(undoes: str) -> str:
-    """Return the hint for a plan that cannot be used; `undoes` is the run that it undoes, or ""."""
+def suggest_new_plan(undoes: str, job: str = "") -> str:
+    """Return the hint for a plan that cannot be used; `undoes` is the run that it undoes, and `job`
+    the job that made it, or "".
+    """
     if undoes:
         return f"`petsync undo {undoes}` again shows what is left."
+    if job:
+        return f"`petsync reconcile --job {quote(job)}` makes what is still to be done."
     return "Make a new plan from the sheet: it contains what is still to be done."
 
 
@@ -455,8 +459,11 @@ def check_unused(connection: sqlite3.Connection, fingerprint: str) -> None:
         )
     past = read_past_run(connection, run)
     if not is_resumable(past) or used in find_undoing_runs(read_past_runs(connection)):
+        job = ""
+        with suppress(PlanError):
+            job = job_of(read_plan(connection, used).raw_notes)
         raise StalePlanError(
-            f"this plan was already applied, in run {used}", hint=suggest_new_plan(run.undoes)
+            f"this plan was already applied, in run {used}", hint=suggest_new_plan(run.undoes, job)
         )
     end = f"has applied {past.counts['applied']:,} of its {count(past.total, 'change')}"
     if not past.open and not any(past.counts[each] for each in ("applied", "failed", "unknown")):
