@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rendering import rounds_text
 from scenarios import PETS, Scenario, changed, kinds
 
 import petsync as ps
 from petsync.cli import main
+from petsync.models import Category
 from petsync.plan.guard import Guard, Limit
 from petsync.reconcile.round import reconcile_jobs
 from petsync.sandbox import Sandbox
@@ -288,6 +290,22 @@ def test_what_a_sheet_waits_for_says_so_too(
     output = " ".join(capsys.readouterr().err.split())
     assert "3 rows to be changed in the sheet are more than max_update 2 allows" in output
     assert "`petsync apply` with `--limit 0`" in output
+
+
+def test_a_number_of_a_category_in_a_waiting_sheet_is_named_as_such(
+    scenario: Scenario, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cell with the number of a category that changes without its name is shown as a number."""
+    numbered = [replace(pet, category=Category(1, "Cats")) for pet in PETS]
+    scenario.box.reset(numbered)
+    scenario.write(numbered)
+    assert scenario.run().round.exit_code == 0
+    scenario.box.reset([replace(pet, category=Category(9, "Cats")) for pet in PETS])
+    file = scenario.run().round.waiting
+    to_store = ["--url", scenario.box.url, "--state", str(scenario.state)]
+    with pytest.raises(SystemExit):
+        main(["apply", file, *to_store])
+    assert "category: number 1 -> number 9" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "rows", "code"), [("C", 3, 0), ("C\0", 2, 3)])

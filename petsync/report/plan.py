@@ -147,9 +147,14 @@ def record_of_sheet_change(change: SheetChange) -> Record:
 
 
 def _sheet_texts(values: Texts, column: Column) -> tuple[str, str]:
-    """Return the texts of a field before and after; those of a category with its number."""
+    """Return the texts of a field before and after; those of a category with its number, or as a
+    number if only that changes.
+    """
     if column != "category":
         return values[column]
+    if "category" not in values:
+        before, after = (number and f"number {number}" for number in values["category_id"])
+        return before, after
     names, numbers = (values.get(each, ("", "")) for each in ("category", "category_id"))
     before, after = (
         " ".join(filter(None, (name, number and f"({number})")))
