@@ -87,7 +87,7 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
     Exit codes: 0 if there is no mistake, else 64.
     """
     with exiting_on_signal():
-        from petsync.config.load import load
+        from petsync.config.load import ENV_FILE_HINT, load
 
     try:
         configuration = load(file, read_environment(context, env_file))
@@ -100,7 +100,9 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
             return error.exit_code
         code = report_error(error, context, ())
         named = [] if file == Path(_FILE) else [file]
-        context.suggest("config", "check", *named, repeat=["env_file"], url=False)
+        # If only variables are missing, no edit of the file changes the outcome of this command.
+        if not all(each.suggestion.endswith(ENV_FILE_HINT) for each in error.problems):
+            context.suggest("config", "check", *named, repeat=["env_file"], url=False)
         return code
     from petsync.config.tools import as_data
 

@@ -57,14 +57,15 @@ from petsync.settings import (
 from petsync.table.rules import merge_rules
 from petsync.trust import is_confirmed
 
-__all__ = ["ENVIRONMENT_TOO", "NEEDS", "SOURCES", "load", "load_timetable"]
+__all__ = ["ENVIRONMENT_TOO", "ENV_FILE_HINT", "NEEDS", "SOURCES", "load", "load_timetable"]
 
 
 # Load and check a whole petsync.toml.
 
 
 _NAME = "petsync.toml"
-_ENV_FILE = "Variables may also come from --env-file FILE (in Python: environ)."
+ENV_FILE_HINT = "Variables may also come from --env-file FILE (in Python: environ)."
+"""The end of the advice for a variable that is not set."""
 _UNLISTED = "A variable in the --env-file needs none of this."
 _UNLISTED_NAMED = (
     "A variable that begins with PETSYNC_, or is in the --env-file, needs none of this."
@@ -92,7 +93,7 @@ def load(
     """
     environ = HiddenEnvironment(environ)
     unlisted_hint = _UNLISTED_NAMED if is_named else _UNLISTED
-    reader = Reader(environ, names=names, unset_hint=_ENV_FILE, unlisted_hint=unlisted_hint)
+    reader = Reader(environ, names=names, unset_hint=ENV_FILE_HINT, unlisted_hint=unlisted_hint)
     read = _read_file(path, environ, reader)
     refuse(read.document, reader, [*reader.found, *_check_combined(read)])
     found = _build(read)

@@ -226,7 +226,9 @@ def test_the_job_begins_by_copying(shell: Shell, box: Sandbox) -> None:
 
 
 def test_mistakes_of_a_configuration_are_corrected_then_checked_again(shell: Shell) -> None:
-    """After mistakes in a configuration, the same check is the next command; with its files."""
+    """After mistakes in a configuration, the same check is the next command, with its files; not if
+    only variables are not set, because it would end in the same way.
+    """
     path = Path("petsync.toml")
     path.write_text('ulr = "x"\n', "utf-8")
     Path("my.env").write_text("A=b\n", "utf-8")
@@ -234,6 +236,11 @@ def test_mistakes_of_a_configuration_are_corrected_then_checked_again(shell: She
     wrong = shell("config", "check")
     assert (wrong.code, "Did you mean url?" in wrong.err) == (64, True)
     assert suggested(wrong) == ["config", "check"]
+    unset = Path("unset.toml")
+    unset.write_text('[jobs.a]\nmode = "push"\nsheet = "a.csv"\nurl = "${SHOP}"\n', "utf-8")
+    done = shell("config", "check", unset)
+    assert (done.code, "SHOP is not set" in " ".join(done.err.split())) == (64, True)
+    assert "Next: " not in done.err
     path.rename("my jobs.toml")
     given = ["config", "check", "my jobs.toml", "--env-file", "my.env"]
     assert suggested(shell(*given)) == given
