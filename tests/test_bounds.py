@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import socketserver
 import threading
+import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -15,6 +18,8 @@ import pytest
 from scripted import ScriptedServer, answer
 from test_transport import do, get
 
+from petsync.client.api import AsyncApi
+from petsync.client.retry import RetryPolicy
 from petsync.client.target import photo
 from petsync.config.settings import read_settings
 from petsync.errors import (
@@ -27,7 +32,9 @@ from petsync.errors import (
     SettingsError,
     TransportError,
 )
+from petsync.models import Pet
 from petsync.profile import STANDARD
+from petsync.protocol.operations import upload_file
 
 pytestmark = pytest.mark.slow
 
@@ -185,6 +192,116 @@ def test_an_answer_that_drips_ends(transport: type[httpx.AsyncHTTPTransport] | N
     ):
         do(get, server.url, profile=profile, transport=transport, timeout=30.0)
     assert failed.value.may_have_happened
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 3])
+def test_a_service_that_falls_silent_is_not_waited_for(pieces: int) -> None:
+    """A response ends after `timeout` seconds without another byte, before or in its body."""
+    is_over = threading.Event()
+
+    def stalled() -> Iterator[bytes]:
+        if pieces:
+            yield b"HTTP/1.1 200 x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
+        for _ in range(1, pieces):
+            is_over.wait(0.1)
+            yield b" "
+        is_over.wait(60)
+
+    with ScriptedServer(stalled()) as server:
+        begun = time.monotonic()
+        with pytest.raises(TransportError, match="Timeout on reading") as failed:
+            do(get, server.url, timeout=0.4, retry=RetryPolicy(attempts=1))
+        is_over.set()
+    assert failed.value.may_have_happened
+    assert time.monotonic() - begun < 30
+
+
+def test_an_answer_that_progresses_may_take_longer_than_timeout() -> None:
+    """`timeout` limits each wait for more of a response, not all waits together."""
+
+    def slow() -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 x\r\ncontent-type: application/json\r\n"
+        yield b"content-length: %d\r\n\r\n" % len(ROW)
+        for n in range(6):
+            threading.Event().wait(0.3)
+            yield ROW[6 * n : 6 * n + 6]
+
+    with ScriptedServer(slow()) as server:
+        begun = time.monotonic()
+        assert do(get, server.url, timeout=1.0).name == "Rex"
+    assert time.monotonic() - begun > 1.0
+
+
+def test_an_answer_that_arrived_in_time_is_read_by_a_busy_program() -> None:
+    """An answer counts although the event loop was blocked for longer than `timeout` meanwhile."""
+
+    async def block(api: AsyncApi) -> Pet:
+        asking = asyncio.create_task(api.get_pet_by_id(7))
+        await asyncio.to_thread(arrived.wait)
+        time.sleep(0.6)  # noqa: ASYNC251 - blocks the loop
+        return await asking
+
+    arrived = threading.Event()
+
+    def late() -> bytes:
+        arrived.set()
+        threading.Event().wait(0.05)
+        return answer(200, ROW, content_type="application/json")
+
+    with ScriptedServer(late) as server:
+        assert do(block, server.url, timeout=0.3, retry=RetryPolicy(attempts=1)).name == "Rex"
+
+
+@pytest.mark.parametrize("at", ["head", "body"])
+def test_a_cancelled_request_is_no_timeout(at: str) -> None:
+    """A caller that cancels a request gets its own cancellation, not an error of the service."""
+    is_over = threading.Event()
+
+    def stalled() -> Iterator[bytes]:
+        if at == "body":
+            yield b"HTTP/1.1 200 x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
+        is_over.wait(60)
+
+    async def cancel(api: AsyncApi) -> None:
+        with pytest.raises(TimeoutError) as ended:
+            async with asyncio.timeout(0.3):
+                await api.get_pet_by_id(7)
+        assert not isinstance(ended.value, ApiError)
+
+    with ScriptedServer(stalled()) as server:
+        do(cancel, server.url, timeout=20.0)
+        is_over.set()
+
+
+class SlowReader(ScriptedServer):
+    """A service that reads the body of a request in ten parts, with a pause before each."""
+
+    def _serve(self, handler: socketserver.StreamRequestHandler) -> bool:
+        read = handler.rfile.read
+
+        def read_slowly(size: int) -> bytes:
+            parts = []
+            for _ in range(10):
+                threading.Event().wait(0.3)
+                parts.append(read(size // 10))
+            return b"".join((*parts, read(size % 10)))
+
+        handler.rfile.read = read_slowly
+        return super()._serve(handler)
+
+
+def test_an_upload_may_take_longer_than_the_limits_of_an_answer() -> None:
+    """`timeout` does not limit the sending of a file, and `answer_seconds` only from its last
+    piece on.
+    """
+    call = upload_file(7, file=bytes(30_000_000))
+    reply = answer(200, b'{"code":200}', content_type="application/json")
+    sent: list[int] = []
+    profile, policy = replace(STANDARD, answer_seconds=2), RetryPolicy(attempts=1)
+    with SlowReader(reply) as server:
+        upload = lambda api: api.session.send(call, on_sent=sent.append)  # noqa: E731
+        assert do(upload, server.url, profile=profile, timeout=1.5, retry=policy).code == 200
+    assert sent[-1] == len(call.request.body)
 
 
 @pytest.mark.parametrize("name", ["max_answer_mb", "answer_seconds"])

@@ -36,7 +36,7 @@ def do(act: Act, url: str, **options: Any) -> Any:
     """Return the result of `act` on a new session, which is closed afterwards."""
 
     async def work() -> Any:
-        session = Session(url, retry=RetryPolicy(attempts=2, first=0.001), **options)
+        session = Session(url, **{"retry": RetryPolicy(attempts=2, first=0.001), **options})
         try:
             return await act(AsyncApi(session))
         finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import os
 import ssl
 import sys
@@ -16,12 +17,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
+from aiohttp.connector import Connection
 from yarl import URL
 
 from petsync._version import __version__
@@ -62,6 +64,8 @@ UNTRUSTED = (
 )
 _CONNECTIONS = 128
 _CHUNK = 65536
+_SHORT_BODY = 32768
+"""The maximum size of a body in bytes that aiohttp hands over to the system at once."""
 _IDLE_SECONDS = 4.0
 """Seconds for which an idle connection is kept. uvicorn closes it after five seconds: petsync must
 not use a connection that the server is about to close.
@@ -189,9 +193,15 @@ class AiohttpTransport:
         # The proxy reads the login in the request or, for https, in CONNECT.
         headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
         self._seconds = timeout
-        self._timeouts: dict[float | None, aiohttp.ClientTimeout] = {}
+        connect = min(timeout, _MAX_CONNECT_S)
+        self._short_timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect)
+        self._long_timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=connect, sock_read=timeout
+        )
+        self._watch = _Watch()
         self._client = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
+            connector=_Connector(
+                self._watch,
                 limit=_CONNECTIONS,
                 keepalive_timeout=_IDLE_SECONDS,
                 ssl=ssl_context() if secure else True,
@@ -227,58 +237,142 @@ class AiohttpTransport:
                 hint="Install the version of aiohttp that petsync supports: pip install --upgrade "
                 "petsync aiohttp. Or give a client: ps.connect(…, http=httpx.AsyncClient()).",
             )
-        if on_sent is None:
-            seconds = bounds.seconds
-            try:
-                return await self._exchange(method, url, headers, body, bounds, new_reader, seconds)
-            except TimeoutError as error:
-                if isinstance(error, aiohttp.ServerTimeoutError):
-                    raise
-                raise _build_timeout_error(seconds) from error
-        # Only this deadline moves with the pieces of the body.
-        async with _deadline(bounds.seconds) as deadline:
-            headers = {**headers, "content-length": str(len(body))}
-            pieces = _iter_pieces(body, on_sent, deadline, bounds.seconds)
-            return await self._exchange(method, url, headers, pieces, bounds, new_reader)
-
-    async def _exchange(
-        self,
-        method: str,
-        url: URL,
-        headers: Mapping[str, str],
-        body: bytes | AsyncIterator[bytes],
-        bounds: Bounds,
-        new_reader: NewReader | None,
-        seconds: float | None = None,
-    ) -> Response:
-        response = await self._client.request(
-            method,
-            url,
-            headers=headers,
-            data=body or None,
-            allow_redirects=False,
-            proxy_headers=self._proxy_headers,
-            timeout=self._timeout_of(seconds),
-        )
-        status, received = response.status, _decode_headers(response.raw_headers)
-        if new_reader is None and _is_short(received, _max_size(status, bounds.size)):
-            return Response(status, received, await response.read())
-        head = Response(status, received, b"")
-        async with response:
-            return await _read_body(response.content.iter_any(), head, bounds.size, new_reader)
-
-    def _timeout_of(self, seconds: float | None) -> aiohttp.ClientTimeout:
-        """Return the timeout with this maximum time until the end of the response."""
-        if seconds not in self._timeouts:
-            connect = min(self._seconds, _MAX_CONNECT_S)
-            self._timeouts[seconds] = aiohttp.ClientTimeout(
-                total=seconds, sock_connect=connect, sock_read=self._seconds
+        data: bytes | AsyncIterator[bytes] | None = body or None
+        is_short = on_sent is None and len(body) <= _SHORT_BODY
+        with self._watch.start(bounds.seconds, self._seconds if is_short else math.inf) as wait:
+            if on_sent is not None:
+                headers = {**headers, "content-length": str(len(body))}
+                data = _iter_pieces(body, on_sent, wait)
+            response = await self._client.request(
+                method,
+                url,
+                headers=headers,
+                data=data,
+                allow_redirects=False,
+                proxy_headers=self._proxy_headers,
+                timeout=self._short_timeout if is_short else self._long_timeout,
             )
-        return self._timeouts[seconds]
+            status, received = response.status, _decode_headers(response.raw_headers)
+            is_complete = new_reader is None and response.content.is_eof()
+            if is_complete and _is_short(received, _max_size(status, bounds.size)):
+                return Response(status, received, await response.read())
+            wait.expect()
+            head = Response(status, received, b"")
+            pieces = response.content.iter_any()
+            async with response:
+                return await _read_body(pieces, head, bounds.size, new_reader, wait)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+class _Watch:
+    """Cancels requests that take too long. A single timer serves all of them: aiohttp's own timers,
+    three for each request, take a seventh of its time.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
+        self.waits: dict[asyncio.Task[Any], _Wait] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, seconds: float, silence: float) -> _Wait:
+        """Return the wait of a request by the current task, which is cancelled after `seconds`, or
+        `silence` seconds after the last call of `expect`.
+        """
+        task = asyncio.current_task(self._loop)
+        if task is None:
+            raise RuntimeError("a request needs a task")
+        return _Wait(self, task, seconds, silence)
+
+    def expect_response(self) -> None:
+        """Start the wait for the response to the request of the current task."""
+        task = asyncio.current_task(self._loop)
+        if task in self.waits:
+            self.waits[task].expect()
+
+    def wake_at(self, when: float) -> None:
+        """Check the limits at this time, or earlier."""
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        # What arrived while the loop was busy is handled before the check.
+        self._timer = self._loop.call_at(when, self._loop.call_soon, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        now = self.now()
+        for wait in self.waits.values():
+            if not wait.is_over and wait.limit <= now:
+                wait.is_over = True
+                wait.task.cancel()
+        if left := [wait.limit for wait in self.waits.values() if not wait.is_over]:
+            self.wake_at(min(left))
+
+
+class _Wait:
+    """The time limits of a request in progress. As a context manager, it raises TimeoutError for a
+    request that was cancelled because one of them has passed.
+    """
+
+    __slots__ = (
+        "_cancelling",
+        "_end",
+        "_seconds",
+        "_silence",
+        "_watch",
+        "is_over",
+        "limit",
+        "task",
+    )
+
+    def __init__(
+        self, watch: _Watch, task: asyncio.Task[Any], seconds: float, silence: float
+    ) -> None:
+        self._watch, self.task, self._seconds, self._silence = watch, task, seconds, silence
+        self._cancelling = task.cancelling()
+        self.is_over = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Start the limit of the whole request again."""
+        self.limit = self._end = self._watch.now() + self._seconds
+
+    def expect(self) -> None:
+        """Start the limit of a wait for a part of the response."""
+        end = self._watch.now() + self._silence
+        self.limit = end if end < self._end else self._end
+        self._watch.wake_at(self.limit)
+
+    def __enter__(self) -> Self:
+        self._watch.waits[self.task] = self
+        self._watch.wake_at(self.limit)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        del self._watch.waits[self.task]
+        if not self.is_over or self.task.uncancel() > self._cancelling:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            if self.limit == self._end:
+                raise _build_timeout_error(self._seconds) from error
+            raise aiohttp.SocketTimeoutError("Timeout on reading data from socket") from error
+
+
+class _Connector(aiohttp.TCPConnector):
+    """aiohttp's connector, which starts the wait for a response when the request is connected."""
+
+    def __init__(self, watch: _Watch, **options: Any) -> None:
+        super().__init__(**options)
+        self._watch = watch
+
+    async def connect(self, *args: Any, **options: Any) -> Connection:
+        connection = await super().connect(*args, **options)
+        self._watch.expect_response()
+        return connection
 
 
 class GivenTransport(Protocol):
@@ -571,7 +665,11 @@ def _is_short(headers: Mapping[str, str], limit: int) -> bool:
 
 
 async def _read_body(
-    pieces: AsyncIterator[bytes], head: Response, size: int, new_reader: NewReader | None
+    pieces: AsyncIterator[bytes],
+    head: Response,
+    size: int,
+    new_reader: NewReader | None,
+    wait: _Wait | None = None,
 ) -> Response:
     """Return the response with its decompressed body. Raises TooLongError, and ClientPayloadError
     if the body cannot be decompressed.
@@ -595,6 +693,8 @@ async def _read_body(
             length += len(part)
             if length > limit:
                 return replace(head, body=_truncate(content.getvalue(), head, size))
+            if wait is not None:
+                wait.expect()
     except zlib.error as error:
         raise aiohttp.ClientPayloadError(f"it cannot be decompressed: {error}") from None
     if decoder is not None and not decoder.is_whole:
@@ -662,15 +762,14 @@ def _decoder(encoding: str) -> _Decoder | None:
 
 
 async def _iter_pieces(
-    body: bytes, on_sent: Callable[[int], None], deadline: asyncio.Timeout, seconds: float
+    body: bytes, on_sent: Callable[[int], None], wait: _Wait
 ) -> AsyncIterator[bytes]:
     """Yield the body in pieces, and restart the response's time limit after each piece."""
-    clock = asyncio.get_running_loop().time
     view = memoryview(body)
     for start in range(0, len(body), _CHUNK):
         piece = view[start : start + _CHUNK]
         yield bytes(piece)
-        deadline.reschedule(clock() + seconds)
+        wait.restart()
         on_sent(start + len(piece))
 
 
