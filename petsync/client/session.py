@@ -358,17 +358,13 @@ class ServiceCall(Generic[T]):
         self._line.flow.counts.retries += 1
 
     async def _attempt_once(self) -> T:
-        flow = self._line.flow
-        await self._line.current.ensure_fresh()
-        arrived = flow.now()
-        try:
-            changes = self._call.request.method != "GET"
-            await flow.enter(again=self._started != 0.0, changes=changes)
-        except UnavailableError as error:
-            raise self._annotate_error(error) from None
+        flow, current = self._line.flow, self._line.current
+        if current.is_due:
+            await current.ensure_fresh()
         started = flow.now()
-        self._gate_seconds += started - arrived
-        self._age = self._line.current.age
+        if not flow.enter_now():
+            started = await self._wait_for_entry(started)
+        self._age = current.age
         try:
             if self._before_send is not None:
                 await self._before_send()
@@ -383,6 +379,18 @@ class ServiceCall(Generic[T]):
             return result
         finally:
             flow.leave()
+
+    async def _wait_for_entry(self, arrived: float) -> float:
+        """Wait until the call may be sent, and return the time."""
+        flow = self._line.flow
+        try:
+            changes = self._call.request.method != "GET"
+            await flow.enter(again=self._started != 0.0, changes=changes)
+        except UnavailableError as error:
+            raise self._annotate_error(error) from None
+        now = flow.now()
+        self._gate_seconds += now - arrived
+        return now
 
     async def _exchange_once(self) -> T:
         line, request = self._line, self._call.request

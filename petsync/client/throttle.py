@@ -469,15 +469,21 @@ class Gate:
     def is_full(self) -> bool:
         return self.under_way >= self._window.limit
 
+    def enter_now(self) -> bool:
+        """Admit the request, and return true, if it need not wait."""
+        is_empty = not (self._reads or self._changes)
+        if is_empty and self._pace.is_free and self.under_way < self._window.limit:
+            self.under_way += 1
+            return True
+        return False
+
     async def enter(self, *, is_change: bool = False) -> bool:
         """Wait until the request is admitted, and return true; return false if it is rejected.
 
         After true, the caller must call `leave` when the request ends. A cancelled caller must not
         call it.
         """
-        is_empty = not (self._reads or self._changes)
-        if is_empty and self._pace.is_free and self.under_way < self._window.limit:
-            self.under_way += 1
+        if self.enter_now():
             return True
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         (self._changes if is_change else self._reads).append(future)
@@ -573,6 +579,10 @@ class Flow:
         self.now = asyncio.get_running_loop().time
         self.budget = RetryBudget(self.now())
         self._resting: set[asyncio.Future[None]] = set()
+
+    def enter_now(self) -> bool:
+        """Return true if a request may be sent now; the caller must then call `leave`."""
+        return not self.breaker.is_open and self.gate.enter_now()
 
     async def enter(self, *, again: bool, changes: bool) -> None:
         """Wait until a request may be sent; the caller must then call `leave` when it ends.

@@ -61,10 +61,10 @@ class CurrentCredentials:
         If a renewal fails, the old token stays in use. Raises AuthError if the request for a
         missing token fails.
         """
-        if not self._is_due():
+        if not self.is_due:
             return
         with self._lock:
-            renewing = self._start() if self._is_due() else None
+            renewing = self._start() if self.is_due else None
         if renewing is None:
             return
         await asyncio.shield(asyncio.wrap_future(renewing))
@@ -106,7 +106,9 @@ class CurrentCredentials:
             raise _extend_error(refused, problem, "Sign in again.") if problem else refused
         return started
 
-    def _is_due(self) -> bool:
+    @property
+    def is_due(self) -> bool:
+        """True if `ensure_fresh` has something to do."""
         current = self.credentials
         if current.token is None:
             return current.renews
