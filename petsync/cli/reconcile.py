@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -161,8 +162,6 @@ def _explain_trust(context: Context, file: Path, configuration: Configuration) -
 
 
 def _print(context: Context, configuration: Configuration) -> None:
-    from datetime import UTC, datetime
-
     from petsync.config.tools import lines
 
     out = context.out
@@ -275,15 +274,29 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
 def _write(context: Context, files: dict[str, str], folder: Path) -> None:
     try:
         make_folder(folder)
-        for name, text in files.items():
-            write_atomically(folder / name, text.encode(), follow=False)
+        backups = [_write_unit(folder / name, text.encode()) for name, text in files.items()]
     except OSError as error:
         raise SettingsError(f"{folder} cannot be written: {error.strerror}") from None
     timers = " ".join(name for name in files if name.endswith(".timer"))
+    for backup in filter(None, backups):
+        context.say(f"The earlier version of a file is in {backup}.")
     context.say(f"{len(files)} files were written into {folder}. Then run:")
     user = "--user " if os.environ.get("HOME") and folder.is_relative_to(Path.home()) else ""
     context.say(f"systemctl {user}daemon-reload", fold=False)
     context.say(f"systemctl {user}enable --now {timers}", fold=False)
+
+
+def _write_unit(path: Path, content: bytes) -> Path | None:
+    """Write a unit. Return the path of a backup of another file with this name, which a user may
+    have edited; None if there was none. Raises OSError.
+    """
+    backup = None
+    if path.is_file() and not path.is_symlink() and (before := path.read_bytes()) != content:
+        # systemd does not read a file with this ending.
+        backup = path.with_name(f"{path.name}.backup-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+        write_atomically(backup, before, new=True, like=path)
+    write_atomically(path, content, follow=False)
+    return backup
 
 
 def _find_program() -> list[str]:

@@ -196,6 +196,23 @@ def test_units_are_written_and_shown_as_data(shell: Shell) -> None:
     }
 
 
+def test_an_edited_unit_is_kept_as_a_backup(shell: Shell) -> None:
+    """`config schedule --into` keeps a unit that was edited as a backup, and no equal one."""
+    written(TIMED)
+    words = ("config", "schedule", "--for", "systemd", "--into", "units")
+    assert shell(*words).code == 0
+    before = {unit.name: unit.read_bytes() for unit in Path("units").iterdir()}
+    edited = min(Path("units").iterdir())
+    edited.write_bytes(b"[Service]\n")
+    done = shell(*words)
+    (backup,) = Path("units").glob(f"{edited.name}.backup-*")
+    assert (done.code, backup.read_bytes()) == (0, b"[Service]\n")
+    assert str(backup) in done.err
+    assert shell(*words).code == 0
+    backup.unlink()
+    assert {unit.name: unit.read_bytes() for unit in Path("units").iterdir()} == before
+
+
 def test_cron_as_data(shell: Shell) -> None:
     """--json has the crontab lines in one text."""
     written(TIMED)
