@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.pretty import pretty_repr
 
 from petsync import errors
 from petsync.models import ApiResponse, Pet
@@ -326,6 +327,13 @@ def test_how_long_to_wait_is_in_the_hint() -> None:
     short = Response(503, {"retry-after": "0.2"}, b"")
     assert operations.error_for(short, GET, NOW).hint == "The service asks you to wait 1 second."
     assert operations.error_for(Response(429, {}, b""), GET, NOW).hint == ""
+
+
+def test_a_response_is_shown_by_its_status() -> None:
+    """Neither the repr of a response nor rich shows its headers or body, which may have secrets."""
+    response = Response(200, {"etag": "s3cret"}, b"s3cret")
+    assert repr(response) == "Response(status=200)"
+    assert pretty_repr(response) == "Response(status=200)"
 
 
 @pytest.mark.parametrize(

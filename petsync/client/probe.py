@@ -11,6 +11,8 @@ from statistics import median
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
+import msgspec
+
 from petsync.client.auth.credentials import Credentials
 from petsync.client.origin import is_loopback
 from petsync.client.session import MISSING_VERSION, Session
@@ -124,7 +126,7 @@ class ProbeClient:
             # The error message will be shown.
             text = response.body.decode("utf-8", "surrogateescape")
             masked = session.credentials.mask(text).encode("utf-8", "surrogateescape")
-            response = replace(response, body=masked)
+            response = msgspec.structs.replace(response, body=masked)
         self.answers.append(response)
         return response
 

@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from types import ModuleType
 from typing import Any, Protocol, Self
@@ -24,6 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx
 from aiohttp.connector import Connection
+from msgspec.structs import replace
 from yarl import URL
 
 from petsync._version import __version__
@@ -239,7 +240,7 @@ class AiohttpTransport:
             )
         data: bytes | AsyncIterator[bytes] | None = body or None
         is_short = on_sent is None and len(body) <= _SHORT_BODY
-        with self._watch.start(bounds.seconds, self._seconds if is_short else math.inf) as wait:
+        with _Wait(self._watch, bounds.seconds, self._seconds if is_short else math.inf) as wait:
             if on_sent is not None:
                 headers = {**headers, "content-length": str(len(body))}
                 data = _iter_pieces(body, on_sent, wait)
@@ -253,11 +254,14 @@ class AiohttpTransport:
                 timeout=self._short_timeout if is_short else self._long_timeout,
             )
             status, received = response.status, _decode_headers(response.raw_headers)
-            is_complete = new_reader is None and response.content.is_eof()
-            if is_complete and _is_short(received, _max_size(status, bounds.size)):
-                return Response(status, received, await response.read())
-            wait.expect()
             head = Response(status, received, b"")
+            is_plain = new_reader is None and "content-encoding" not in received
+            if is_plain and response.content.is_eof():  # All of it has arrived.
+                content = await response.read()
+                if len(content) > _max_size(status, bounds.size):
+                    content = _truncate(content, head, bounds.size)
+                return Response(status, received, content)
+            wait.expect()
             pieces = response.content.iter_any()
             async with response:
                 return await _read_body(pieces, head, bounds.size, new_reader, wait)
@@ -276,16 +280,8 @@ class _Watch:
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
         self.waits: dict[asyncio.Task[Any], _Wait] = {}
+        self.checks_at = math.inf
         self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, seconds: float, silence: float) -> _Wait:
-        """Return the wait of a request by the current task, which is cancelled after `seconds`, or
-        `silence` seconds after the last call of `expect`.
-        """
-        task = asyncio.current_task(self._loop)
-        if task is None:
-            raise RuntimeError("a request needs a task")
-        return _Wait(self, task, seconds, silence)
 
     def expect_response(self) -> None:
         """Start the wait for the response to the request of the current task."""
@@ -293,29 +289,29 @@ class _Watch:
         if task in self.waits:
             self.waits[task].expect()
 
-    def wake_at(self, when: float) -> None:
-        """Check the limits at this time, or earlier."""
+    def check_at(self, when: float) -> None:
+        """Check the limits at this time, which must be earlier than `checks_at`."""
         if self._timer is not None:
-            if self._timer.when() <= when:
-                return
             self._timer.cancel()
         # What arrived while the loop was busy is handled before the check.
         self._timer = self._loop.call_at(when, self._loop.call_soon, self._check)
+        self.checks_at = when
 
     def _check(self) -> None:
-        self._timer = None
+        self._timer, self.checks_at = None, math.inf
         now = self.now()
         for wait in self.waits.values():
             if not wait.is_over and wait.limit <= now:
                 wait.is_over = True
                 wait.task.cancel()
         if left := [wait.limit for wait in self.waits.values() if not wait.is_over]:
-            self.wake_at(min(left))
+            self.check_at(min(left))
 
 
 class _Wait:
-    """The time limits of a request in progress. As a context manager, it raises TimeoutError for a
-    request that was cancelled because one of them has passed.
+    """The time limits of a request by the current task: it may take `seconds`, and each wait for a
+    part of the response `silence` seconds. As a context manager, it cancels the task when one of
+    them has passed, and raises TimeoutError.
     """
 
     __slots__ = (
@@ -329,13 +325,13 @@ class _Wait:
         "task",
     )
 
-    def __init__(
-        self, watch: _Watch, task: asyncio.Task[Any], seconds: float, silence: float
-    ) -> None:
+    def __init__(self, watch: _Watch, seconds: float, silence: float) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request needs a task")
         self._watch, self.task, self._seconds, self._silence = watch, task, seconds, silence
-        self._cancelling = task.cancelling()
-        self.is_over = False
-        self.restart()
+        self._cancelling, self.is_over = task.cancelling(), False
+        self.limit = self._end = watch.now() + seconds
 
     def restart(self) -> None:
         """Start the limit of the whole request again."""
@@ -343,13 +339,17 @@ class _Wait:
 
     def expect(self) -> None:
         """Start the limit of a wait for a part of the response."""
-        end = self._watch.now() + self._silence
-        self.limit = end if end < self._end else self._end
-        self._watch.wake_at(self.limit)
+        watch = self._watch
+        limit = watch.now() + self._silence
+        self.limit = limit = limit if limit < self._end else self._end
+        if limit < watch.checks_at:
+            watch.check_at(limit)
 
     def __enter__(self) -> Self:
-        self._watch.waits[self.task] = self
-        self._watch.wake_at(self.limit)
+        watch = self._watch
+        watch.waits[self.task] = self
+        if self.limit < watch.checks_at:
+            watch.check_at(self.limit)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -653,15 +653,6 @@ async def _deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
 
 def _build_timeout_error(seconds: float) -> TimeoutError:
     return TimeoutError(f"it was not complete after {seconds:g} seconds")
-
-
-def _is_short(headers: Mapping[str, str], limit: int) -> bool:
-    """Return true if, according to the headers, the body is not compressed, and has at most `limit`
-    bytes.
-    """
-    length = headers.get("content-length", "")
-    is_plain = "content-encoding" not in headers and "transfer-encoding" not in headers
-    return is_plain and length.isdecimal() and int(length) <= limit
 
 
 async def _read_body(

@@ -6,10 +6,10 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -84,17 +84,22 @@ class BodyReader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A complete response; header names are in lower case. The repr shows neither headers nor body,
     because services repeat the secrets that they receive. If a `reader` took the body, `body` is
     empty.
     """
 
     status: int
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
-    reader: BodyReader | None = field(default=None, repr=False)
+    headers: Mapping[str, str]
+    body: bytes
+    reader: BodyReader | None = None
+
+    def __repr__(self) -> str:
+        return f"Response(status={self.status})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("status", self.status)]
 
     @property
     def media(self) -> str:
@@ -132,13 +137,15 @@ def detect_media(response: Response) -> Literal["json", "xml"]:
     Raises ResponseError for a web page, and for a media type that is neither JSON nor XML.
     """
     media = response.media
+    if media in _JSON:
+        return "json"
     if media in _PAGE or (media in _UNSPECIFIC and _starts_as_page(response.body)):
         raise ResponseError(
             "the response is a web page, not pets",
             hint="Check the base URL, and whether the service or a proxy requires a sign-in. The "
             "base URL is the part before /pet; open it in a browser to see the page.",
         )
-    if media in _JSON or media.endswith("+json"):
+    if media.endswith("+json"):
         return "json"
     if media in _XML or media.endswith("+xml"):
         return "xml"
