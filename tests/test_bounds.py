@@ -273,6 +273,16 @@ def test_a_cancelled_request_is_no_timeout(at: str) -> None:
         is_over.set()
 
 
+def test_a_connection_that_does_not_open_in_time_sends_nothing() -> None:
+    """If a connection opens too slowly, the error says that nothing was sent."""
+    with ScriptedServer(b"") as server:
+        url = server.url.replace("http", "https")
+        add = lambda api: api.add_pet(Pet(name="Rex"))  # noqa: E731
+        with pytest.raises(TransportError, match="cannot be reached") as failed:
+            do(add, url, timeout=0.4, retry=RetryPolicy(attempts=1))
+    assert not failed.value.may_have_happened
+
+
 class SlowReader(ScriptedServer):
     """A service that reads the body of a request in ten parts, with a pause before each."""
 

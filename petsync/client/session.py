@@ -368,7 +368,13 @@ class ServiceCall(Generic[T]):
         try:
             if self._before_send is not None:
                 await self._before_send()
-            result = await self._exchange_once()
+            request = self._call.request
+            credentials = current.credentials.with_key(request.api_key)
+            flow.counts.requests += 1
+            response = await self._line.exchange.send_request(
+                request, credentials, flow.transport, self._on_sent, self._call.new_reader
+            )
+            result = self._read(response, credentials)
         except ApiError as error:
             wait = self._line.policy.common_wait(self._attempts + 1)
             flow.record_failure(self._call.request.operation, error, started, wait)
@@ -392,13 +398,9 @@ class ServiceCall(Generic[T]):
         self._gate_seconds += now - arrived
         return now
 
-    async def _exchange_once(self) -> T:
+    def _read(self, response: Response, credentials: Credentials) -> T:
+        """Return the result in the response. Raises the ApiError of an unsuccessful one."""
         line, request = self._line, self._call.request
-        credentials = line.current.credentials.with_key(request.api_key)
-        line.flow.counts.requests += 1
-        response = await line.exchange.send_request(
-            request, credentials, line.flow.transport, self._on_sent, self._call.new_reader
-        )
         if not 200 <= response.status < 300:
             refusal = error_for(response, request, datetime.now(UTC), credentials.mask)
             if isinstance(refusal, NotFoundError):

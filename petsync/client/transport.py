@@ -23,7 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
-from aiohttp.connector import Connection
+from aiohttp.client_proto import ResponseHandler
 from msgspec.structs import replace
 from yarl import URL
 
@@ -257,7 +257,7 @@ class AiohttpTransport:
             head = Response(status, received, b"")
             is_plain = new_reader is None and "content-encoding" not in received
             if is_plain and response.content.is_eof():  # All of it has arrived.
-                content = await response.read()
+                content = response.content.read_nowait() if data is None else await response.read()
                 if len(content) > _max_size(status, bounds.size):
                     content = _truncate(content, head, bounds.size)
                 return Response(status, received, content)
@@ -282,12 +282,6 @@ class _Watch:
         self.waits: dict[asyncio.Task[Any], _Wait] = {}
         self.checks_at = math.inf
         self._timer: asyncio.TimerHandle | None = None
-
-    def expect_response(self) -> None:
-        """Start the wait for the response to the request of the current task."""
-        task = asyncio.current_task(self._loop)
-        if task in self.waits:
-            self.waits[task].expect()
 
     def check_at(self, when: float) -> None:
         """Check the limits at this time, which must be earlier than `checks_at`."""
@@ -331,11 +325,16 @@ class _Wait:
             raise RuntimeError("a request needs a task")
         self._watch, self.task, self._seconds, self._silence = watch, task, seconds, silence
         self._cancelling, self.is_over = task.cancelling(), False
-        self.limit = self._end = watch.now() + seconds
+        self._end = watch.now() + seconds
 
     def restart(self) -> None:
-        """Start the limit of the whole request again."""
-        self.limit = self._end = self._watch.now() + self._seconds
+        """Start the limit of the whole request again, and end that of a wait."""
+        self._end = self._watch.now() + self._seconds
+        self.pause()
+
+    def pause(self) -> None:
+        """End the limit of a wait: nothing is expected."""
+        self.limit = self._end
 
     def expect(self) -> None:
         """Start the limit of a wait for a part of the response."""
@@ -346,10 +345,8 @@ class _Wait:
             watch.check_at(limit)
 
     def __enter__(self) -> Self:
-        watch = self._watch
-        watch.waits[self.task] = self
-        if self.limit < watch.checks_at:
-            watch.check_at(self.limit)
+        self.expect()
+        self._watch.waits[self.task] = self
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -363,15 +360,20 @@ class _Wait:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """aiohttp's connector, which starts the wait for a response when the request is connected."""
+    """aiohttp's connector. While it opens a connection, no response is expected."""
 
     def __init__(self, watch: _Watch, **options: Any) -> None:
         super().__init__(**options)
         self._watch = watch
 
-    async def connect(self, *args: Any, **options: Any) -> Connection:
-        connection = await super().connect(*args, **options)
-        self._watch.expect_response()
+    async def _create_connection(self, *args: Any, **options: Any) -> ResponseHandler:
+        task = asyncio.current_task()
+        wait = self._watch.waits.get(task) if task is not None else None
+        if wait is not None:
+            wait.pause()
+        connection = await super()._create_connection(*args, **options)
+        if wait is not None:
+            wait.expect()
         return connection
 
 
