@@ -37,9 +37,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             import atexit
             import gc
 
-            # Loading creates about 160,000 objects that stay. With the default threshold, the
+            # Loading creates up to 260,000 objects that stay. With the default threshold, the
             # collector visits them again and again, which takes a fifth of the start-up time.
-            gc.set_threshold(200_000)
+            gc.set_threshold(400_000)
             # petsync calls nothing of OpenBLAS, whose threads wait busily after NumPy's import.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
             # Arrow's other pools keep freed memory: the peak of a large plan would be a tenth
