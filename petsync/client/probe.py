@@ -20,11 +20,17 @@ from petsync.errors import ApiError, AuthError, ResponseError, TransportError
 from petsync.models import MAX_ID, Pet
 from petsync.profile import PROFILES, ServiceProfile
 from petsync.protocol import json, operations, xml
-from petsync.protocol.operations import Request, Response, error_for, read_pet, retry_after
+from petsync.protocol.operations import (
+    NO_STATUS,
+    Request,
+    Response,
+    error_for,
+    read_pet,
+    retry_after,
+)
 
 __all__ = [
     "MEDIA",
-    "NO_STATUS",
     "READABLE",
     "Check",
     "Diagnosis",
@@ -273,10 +279,6 @@ async def _is_store_at(session: Session, path: str) -> bool | None:
 
 
 # Site: the examined service, and the observations so far.
-
-
-NO_STATUS = "petsync-doctor-asks"
-"""A status that presumably no pet has."""
 
 
 @dataclass(slots=True)

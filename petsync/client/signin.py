@@ -13,11 +13,10 @@ from petsync.client.auth.browser import AsyncPendingSignIn, SignInRequest
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.client.auth.keyring import CredentialStore
 from petsync.client.auth.oauth import Authority, parse_scopes
-from petsync.client.probe import NO_STATUS
 from petsync.client.session import Session
 from petsync.errors import ApiError, AuthError, SettingsError
 from petsync.models import MAX_ID, NOBODY, READ, WRITE, Account, Kept
-from petsync.protocol.operations import Request, error_for
+from petsync.protocol.operations import NO_STATUS, Request, error_for
 
 __all__ = ["SignInService", "identify", "make_sign_in_request"]
 

@@ -23,6 +23,7 @@ from petsync.protocol import json, xml
 from petsync.settings import Secret
 
 __all__ = [
+    "NO_STATUS",
     "BodyReader",
     "Call",
     "NewReader",
@@ -256,6 +257,8 @@ def _starts_as_page(body: bytes) -> bool:
 # parameters and bodies (docs/profiles.md).
 
 
+NO_STATUS = "petsync-doctor-asks"
+"""A status that presumably no pet has."""
 _MEDIA = {"json": "application/json", "xml": "application/xml"}
 
 
