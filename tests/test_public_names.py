@@ -122,6 +122,13 @@ def test_a_comparison_of_files_imports_nothing_of_a_store() -> None:
     assert not loaded & {"asyncio", "openpyxl", *(f"petsync.{name}" for name in names.split())}
 
 
+def test_a_store_imports_nothing_of_the_doctor() -> None:
+    """Who opens a store does not wait for the examination of services."""
+    loaded = _python("import petsync, sys; petsync.connect; print(*sys.modules)").split()
+    assert "petsync.client.session" in loaded
+    assert "petsync.client.probe" not in loaded
+
+
 @pytest.mark.parametrize("name", _VIEWS)
 def test_views_are_those_of_types(name: str) -> None:
     """Each view has the name of a type, which shows itself by it."""

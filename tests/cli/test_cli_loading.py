@@ -16,6 +16,7 @@ import pytest
 from crash import signalled
 
 from petsync.cli.signals import announcing_stop, exiting_on_signal, interruptible
+from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -134,6 +135,27 @@ def test_who_has_ended_a_command_does_not_wait_for_python(tmp_path: Path, is_end
     assert running.returncode == (130 if is_ended else 0)
     assert b"taken apart" not in output
     assert output.endswith(b"\n") is not is_ended
+
+
+COUNTED = """
+import atexit, gc
+from petsync.cli import main
+
+kinds = []
+default = gc.get_threshold()
+gc.callbacks.append(lambda kind, _: kinds.append(kind) if gc.get_threshold() != default else None)
+atexit.register(lambda: print("collections:", len(kinds)))
+main()
+"""
+
+
+def test_no_garbage_is_collected_while_a_command_loads(tmp_path: Path, box: Sandbox) -> None:
+    """The garbage collector never visits the objects of a command that reads a store and plans."""
+    (tmp_path / "sheet.csv").write_text("name,status\nNero,available\n")
+    program = [sys.executable, "-c", COUNTED, "plan", "sheet.csv", "--url", box.url]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
+    assert "1 to add" in done.stdout
+    assert done.stdout.endswith("\ncollections: 0\n")
 
 
 @pytest.mark.parametrize("times", [2, 3])
