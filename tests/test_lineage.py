@@ -39,6 +39,8 @@ SHOP = [
 ]
 REX: Row = {"name": "Rex", "status": "available", "category": "Dogs", "tags": "calm; big"}
 LUNA: Row = {"name": "Luna", "status": "sold", "category": "Cats"}
+_SAVED: dict[bytes, Workbook] = {}
+"""The workbook that was saved last, by its file, because openpyxl needs long to open it again."""
 
 
 @dataclass
@@ -69,9 +71,12 @@ class Desk:
 
     def edit(self, change: Callable[[Worksheet], object]) -> None:
         """Change the workbook, and save it as another program does."""
-        book = load_workbook(self.path)
+        saved = self.path.read_bytes()
+        book = _SAVED.pop(saved, None) or load_workbook(self.path)
         change(book.worksheets[0])
         book.save(self.path)
+        _SAVED.clear()
+        _SAVED[self.path.read_bytes()] = book
 
     def write(self, row: int, cells: Row) -> None:
         """Type into a row of the workbook."""
