@@ -215,7 +215,7 @@ def test_a_pet_with_an_error_on_one_side_is_compared_on_no_side(files, monkeypat
 
 
 def test_columns_of_one_side_are_not_compared_and_named(files):
-    """A missing column says nothing; a note names it."""
+    """A missing column says nothing; a note names it, unless the other side's is blank."""
     Path("few.csv").write_text("id,name,Note\n1,Rex,x\n2,Mia,\n3,Leo,\n,Kim,\n", "utf-8")
     found = ps.diff("old.csv", "few.csv")
     assert not found
@@ -223,6 +223,13 @@ def test_columns_of_one_side_are_not_compared_and_named(files):
         "Not compared: status, tags, Price of old.csv, which few.csv lacks.",
         "Not compared: Note of few.csv, which old.csv lacks.",
     )
+    for action, notes in (
+        (" ", ()),
+        ("delete", ("Not compared: action of a.csv, which b.csv lacks.",)),
+    ):
+        Path("a.csv").write_text(f"id,name,action,Note\n1,Rex,{action},\n2,Mia,,\n", "utf-8")
+        Path("b.csv").write_text("id,name\n1,Rex\n2,Mia\n", "utf-8")
+        assert ps.diff("a.csv", "b.csv").notes == notes
 
 
 def test_every_kind_of_side_can_be_compared(files, tmp_path):

@@ -293,10 +293,12 @@ def _block_rows(side: Side, problems: Mapping[int, str]) -> Side:
 
 
 def _iter_notes(sides: Sequence[Side], columns: Sequence[str], own: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence on the columns that only some sides have."""
+    """Yield a sentence on the columns that only some sides have, unless all their cells are blank,
+    as those of an export's `action`.
+    """
     for side in sides:
         missing = [str(c) for c in COLUMNS if c not in columns and c in side.frame]
-        missing += [str(c) for c in side.others.columns if c not in own]
+        missing += [str(c) for c in side.others.columns if c not in own and _has_text(side, c)]
         if missing:
             others = [
                 each.name
@@ -311,6 +313,11 @@ def _iter_notes(sides: Sequence[Side], columns: Sequence[str], own: Sequence[str
             places = first_items([each.where for each in side.repeated])
             rows = count(len(side.repeated), "row")
             yield f"{side.name} repeats {rows}: {places}; each counts once."
+
+
+def _has_text(side: Side, column: str) -> bool:
+    """Return true if the side has a filled cell in one of its own columns."""
+    return any(map(str.strip, map(str, side.others[column].fillna("").unique())))
 
 
 class _Table:
