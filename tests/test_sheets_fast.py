@@ -876,7 +876,7 @@ def test_a_cell_that_no_csv_can_hold_is_refused_in_columns_too(tmp_path):
 def test_a_small_sheet_is_read_without_threads(tmp_path: Path) -> None:
     """Reading a small sheet starts no thread, which would take longer than the reading."""
     small, large = tmp_path / "small.csv", tmp_path / "large.csv"
-    pets = [Pet(id=n, name=f"Pet {n}") for n in range(2_000)]
+    pets = [Pet(id=n, name=f"Pet {n}") for n in range(20_000)]
     write_sheet(frame_from_pets(pets[:12]), small)
     write_sheet(frame_from_pets(pets), large)
     assert count_threads(lambda: ps.read_sheet(large)) > 0
