@@ -203,9 +203,18 @@ def _renumber(sheet: Sheet, own: OwnLines) -> Sheet:
     """Return the sheet with the numbers that its rows have in the whole file."""
     index = pd.Index(own.numbers[sheet.others.index.to_numpy() - 1], name=sheet.others.index.name)
     renumbered = sheet.with_rows(sheet.content.rows.set_axis(index))
-    others = sheet.others.set_axis(index)
+    rows = [int(own.numbers[each.row - 1]) for each in sheet.problems]
+    problems = tuple(
+        replace(each, row=row, address=sheet.address(row, each.column))
+        for each, row in zip(sheet.problems, rows, strict=True)
+    )
     return replace(
-        renumbered, others=others, agreeing=len(own.left_out), digest="", validate_again=None
+        renumbered,
+        others=sheet.others.set_axis(index),
+        problems=problems,
+        agreeing=len(own.left_out),
+        digest="",
+        validate_again=None,
     )
 
 

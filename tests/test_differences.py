@@ -445,6 +445,8 @@ def test_lines_that_both_files_have_do_not_matter(files, monkeypatch, seed):
         del other[at]
     if seed % 4 == 0:
         dice.shuffle(other)
+    for each in dice.sample(other, seed % 3):
+        other.insert(dice.randrange(40, len(other)), each)
     end = "\r\n" if seed % 2 else "\n"
     if seed % 3 == 0:
         # A line of the other file, in a cell.
