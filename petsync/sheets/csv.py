@@ -8,6 +8,7 @@ import csv as stdlib
 import io
 import itertools
 import re
+import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -395,11 +396,16 @@ def _read_record(reader: Iterator[list[str]]) -> list[str]:
     """Return the next record, even with a cell that is too long: such a cell is a finding, and the
     rest of the file can be read.
     """
-    before = csv.field_size_limit(MAX_LINE)
-    try:
-        return next(reader)
-    finally:
-        csv.field_size_limit(before)
+    # The limit belongs to the process: another thread must not restore it meanwhile.
+    with _LIMIT:
+        before = csv.field_size_limit(MAX_LINE)
+        try:
+            return next(reader)
+        finally:
+            csv.field_size_limit(before)
+
+
+_LIMIT = threading.Lock()
 
 
 class _Lines:
