@@ -276,6 +276,8 @@ def test_a_status_of_the_store_is_known_to_rules_too(tmp_path: Path) -> None:
         ({"required": True}, "columns: is missing"),
         ({"columns": "name", "required": True}, "columns: is 'name', and must be a list"),
         ({"columns": ["name"], "required": True, "pattern": "x"}, "pattern: the rule also has"),
+        ({"columns": ["Price"], "minimum": 0, "pattern": "x"}, "minimum: the rule also has"),
+        ({"columns": ["name"], "required": True, "min_length": 0}, "min_length: the rule also has"),
         ({"columns": ["name"], "pattern": "(?=a)"}, "pattern: '(?=a)' is invalid"),
         ({"columns": ["name"], "pattern": "a)(b"}, "is invalid"),
         ({"columns": ["name"], "min_length": 5, "max_length": 4}, "below min_length"),

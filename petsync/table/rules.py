@@ -223,7 +223,9 @@ def _find_problems(rule: SheetRule) -> Iterator[RuleProblem]:
     if not kinds and rule.enabled:
         yield RuleProblem("", "the rule has nothing to check", _WAYS)
     for kind in kinds[1:]:
-        key = next(k for k in _KEY_OF.get(kind, (kind,)) if getattr(rule, k) not in (None, False))
+        # 0 equals False, and is a limit.
+        values = ((k, getattr(rule, k)) for k in _KEY_OF.get(kind, (kind,)))
+        key = next(k for k, value in values if value is not None and value is not False)
         yield RuleProblem(
             key,
             f"the rule also has {kinds[0]}, and can have only one of them",
