@@ -35,7 +35,7 @@ from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowTable, rows_from_pets
 from petsync.table.cells import parse_id
 from petsync.table.columns import CLEARED, COLUMNS, Column
-from petsync.table.frame import has_action, unique_texts
+from petsync.table.frame import has_action, lacks_id, unique_texts
 from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
 
@@ -191,6 +191,9 @@ def _read_own_lines(
         or one.columns.get("id") != "1"
         or np.isin(named, own[0].left_out).any()
     ):
+        return None
+    if own[0].data == own[1].data and lacks_id(one.rows).any():
+        # Files with the same bytes are equal, however their rows without an id are paired.
         return None
     return [_renumber(sheet, each) for sheet, each in zip((one, two), own, strict=True)]
 

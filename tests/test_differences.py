@@ -1,6 +1,7 @@
 """diff: the differences between two tables, with and without a base."""
 
 import copy
+import csv
 import io
 import itertools
 import random
@@ -8,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -483,6 +485,28 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(files, monkeypatch):
     monkeypatch.setattr(common, "_pair", change)
     with pytest.raises(SheetError, match=r"new\.csv: the file changed while it was read"):
         ps.diff("old.csv", "new.csv")
+
+
+@pytest.mark.parametrize("large", [0, 1 << 60])
+def test_files_with_the_same_bytes_are_equal(files, monkeypatch, large):
+    """Rows without an id that look alike make no difference between files with the same bytes."""
+    monkeypatch.setattr("petsync.differences._LARGE", large)
+    rows = "".join(f"{number},Pet {number},sold\n" for number in range(1, 100))
+    for name in ("a.csv", "b.csv"):
+        Path(name).write_text("id,name,status\n,Rex,sold\n,Rex,sold\n" + rows, "utf-8")
+    assert not ps.diff("a.csv", "b.csv", match_on="name")
+    assert not ps.diff("a.csv", "a.csv")
+
+
+def test_threads_read_very_long_cells(files):
+    """Two threads can read files with cells that are longer than Python's csv module allows."""
+    text = "id,name,status\n" + "".join(f'{n},"{n}{140_000 * "x"}",sold\n' for n in range(1, 30))
+    Path("long.csv").write_text(text, "utf-8")
+    before = csv.field_size_limit()
+    with ThreadPoolExecutor(4) as pool:
+        sheets = [*pool.map(ps.read_sheet, ["long.csv"] * 12)]
+    assert {len(sheet.blocked) for sheet in sheets} == {29}
+    assert csv.field_size_limit() == before
 
 
 def test_an_error_names_its_place_in_the_whole_file(files, monkeypatch):
