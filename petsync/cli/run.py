@@ -295,10 +295,10 @@ def apply_command(
     """Bring the store into agreement with a plan, or with a sheet.
 
     Shows the plan and asks. Without --yes and without a terminal, petsync sends nothing. It reads
-    each pet again before the change; a pet that was changed since the plan was made stays unchanged
-    and is listed. Ctrl-C stops the run: `petsync resume` continues it, `petsync undo` restores the
-    former values. A plan can be applied once. The command also releases a waiting plan of
-    `petsync reconcile`, for the store or for the sheet.
+    each pet again before the change; if a field to change was changed since the plan was made, the
+    pet stays unchanged and is listed. Ctrl-C stops the run: `petsync resume` continues it, `petsync
+    undo` restores the former values. A plan can be applied once. The command also releases a
+    waiting plan of `petsync reconcile`, for the store or for the sheet.
 
     Exit codes: 0, 1 for an error, such as a refused sign-in (nothing was sent, and the plan can be
     applied later), or if all was sent but a file could not be written, 2 if there are changes that
