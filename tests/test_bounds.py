@@ -277,9 +277,13 @@ def test_a_connection_that_does_not_open_in_time_sends_nothing() -> None:
     """If a connection opens too slowly, the error says that nothing was sent."""
     with ScriptedServer(b"") as server:
         url = server.url.replace("http", "https")
-        add = lambda api: api.add_pet(Pet(name="Rex"))  # noqa: E731
         with pytest.raises(TransportError, match="cannot be reached") as failed:
-            do(add, url, timeout=0.4, retry=RetryPolicy(attempts=1))
+            do(
+                lambda api: api.add_pet(Pet(name="Rex")),
+                url,
+                timeout=0.4,
+                retry=RetryPolicy(attempts=1),
+            )
     assert not failed.value.may_have_happened
 
 
@@ -305,12 +309,18 @@ def test_an_upload_may_take_longer_than_the_limits_of_an_answer() -> None:
     piece on.
     """
     call = upload_file(7, file=bytes(30_000_000))
-    reply = answer(200, b'{"code":200}', content_type="application/json")
+    response = answer(200, b'{"code":200}', content_type="application/json")
     sent: list[int] = []
     profile, policy = replace(STANDARD, answer_seconds=2), RetryPolicy(attempts=1)
-    with SlowReader(reply) as server:
-        upload = lambda api: api.session.send(call, on_sent=sent.append)  # noqa: E731
-        assert do(upload, server.url, profile=profile, timeout=1.5, retry=policy).code == 200
+    with SlowReader(response) as server:
+        reply = do(
+            lambda api: api.session.send(call, on_sent=sent.append),
+            server.url,
+            profile=profile,
+            timeout=1.5,
+            retry=policy,
+        )
+    assert reply.code == 200
     assert sent[-1] == len(call.request.body)
 
 
