@@ -163,8 +163,6 @@ _OPEN = """async (path) => {
 _CLOSE = """async () => {
   const { commands, shell } = window.jupyterapp;
   const widget = shell.currentWidget;
-  // A tab that closes while its kernel still starts is an error of JupyterLab.
-  await widget.sessionContext.initialize();
   await widget.sessionContext.shutdown();
   await widget.context.save();
   widget.close();

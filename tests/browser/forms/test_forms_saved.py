@@ -19,6 +19,8 @@ _AGAIN = """async () => {
   const options = { path, factory: "Notebook", kernel: { name: "" } };
   const widget = await commands.execute("docmanager:open", options);
   await widget.context.ready;
+  // It starts a kernel of its own. A tab that closes meanwhile is an error of JupyterLab.
+  await widget.sessionContext.ready;
   return true;
 }"""
 _IS_SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
