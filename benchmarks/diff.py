@@ -10,7 +10,8 @@ not have. In the three-way comparison the sheet has its base, and the store has 
 pets since the export.
 
 petsync makes the whole Plan from these tables. The others only find the different rows and cells in
-the same tables. Contenders that cannot read them get what they can: lists become texts for
+the same tables, as petsync's contenders `cells` do, which are the comparison without the decisions
+on the rows. Contenders that cannot read the tables get what they can: lists become texts for
 datacompy, and csv-diff reads the texts of two CSV files by its own loader (writing them is not
 counted). Of each time, `compare` is the part after this conversion.
 
@@ -50,11 +51,14 @@ from tables import Found, Inputs, Work
 
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 TWO_WAY, THREE_WAY, COPY = "petsync, two-way", "petsync, three-way", "copy of both tables"
+CELLS, THREE_CELLS = f"{TWO_WAY}, cells", f"{THREE_WAY}, cells"
 POLARS, DUCKDB = "polars, join", "DuckDB, join"
 DATACOMPY, MERGE, CSV_DIFF = "datacompy, pandas engine", "pandas merge + compare", "csv-diff"
 CONTENDERS: dict[str, Callable[[Inputs], Work]] = {
     TWO_WAY: tables.petsync,
     THREE_WAY: partial(tables.petsync, is_three_way=True),
+    CELLS: tables.petsync_cells,
+    THREE_CELLS: partial(tables.petsync_cells, is_three_way=True),
     COPY: tables.copy,
     "copy, lists and texts too": partial(tables.copy, in_depth=True),
     DATACOMPY: tables.by_datacompy,
@@ -201,6 +205,9 @@ def goals(pets: int, costs: Costs, table: float) -> Iterator[bool]:
             continue
         times = f"{most:g} x" if most >= 1 else f"1/{1 / most:g} of"
         yield _met(f"two-way at most {times} {name}", most, *_ratios(two, costs[name]))
+    for name in (CELLS, THREE_CELLS):
+        for other in THREADED:
+            yield _met(f"{name}: ahead of {other}", 1, *_ratios(costs[name], costs[other]))
     yield _met(f"three-way at most {THREE_TO_TWO:g} x two-way", THREE_TO_TWO, *_ratios(three, two))
     for name in (TWO_WAY, THREE_WAY):
         ratio = costs[name].peak / table

@@ -26,6 +26,8 @@ from petsync._collector import pause_collection
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.decide import SheetComparison
+from petsync.plan.fields import COLUMNS_OF
+from petsync.plan.match import Alignment, Row
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
@@ -135,8 +137,8 @@ def _is_common(part: object) -> bool:
     return part is None or (isinstance(part, int) and -5 <= part <= 256)
 
 
-def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
-    """Return petsync's way from the tables to a Plan; getPetById answers 404 for any pet."""
+def _sides(inputs: Inputs, *, is_three_way: bool) -> tuple[Sheet, Snapshot]:
+    """Return the sheet, with its base for a three-way comparison, and the snapshot."""
     base = (
         Base(pets=PetTable(table_from_json(inputs.exported)), store=URL, taken_at=EXPORTED)
         if is_three_way
@@ -157,6 +159,12 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
         source=URL,
         taken_at=datetime.fromisoformat(COMPARED).astimezone(UTC),
     )
+    return sheet, snapshot
+
+
+def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
+    """Return petsync's way from the tables to a Plan; getPetById answers 404 for any pet."""
+    sheet, snapshot = _sides(inputs, is_three_way=is_three_way)
     options = PlanOptions(delete_missing=True)
 
     def plan(_: object) -> Plan:
@@ -165,6 +173,24 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
         return compare(compared, created=COMPARED, options=options).plan
 
     return Work(plan, _of_plan)
+
+
+def petsync_cells(inputs: Inputs, *, is_three_way: bool = False) -> Work:
+    """Return petsync's way from the tables to the cells that differ, without a plan of them."""
+    sheet, snapshot = _sides(inputs, is_three_way=is_three_way)
+
+    def compared(_: object) -> tuple[Alignment, list[Row]]:
+        aligned = Alignment(sheet, snapshot.rows, sheet.base)
+        return aligned, [*aligned.rows()]
+
+    def count(result: tuple[Alignment, list[Row]]) -> Found:
+        aligned, rows = result
+        updates = [row for row in rows if row.place >= 0]
+        cells = sum(len(COLUMNS_OF[unit]) for row in updates for unit in row.units)
+        deletes = int((~aligned.named).sum())
+        return len(rows) - len(updates), len(updates), deletes, cells
+
+    return Work(compared, count)
 
 
 def _of_plan(plan: Plan) -> Found:
