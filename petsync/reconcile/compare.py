@@ -699,7 +699,9 @@ class Comparer:
 
         If such a row were added, the pet could be in the store twice.
         """
-        if base is None or self.job.match_on or not self._writes_ids(sheet):
+        if base is None or not base.unnumbered:
+            return {}
+        if self.job.match_on or not self._writes_ids(sheet):
             return {}
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
         missing_ids = (
