@@ -50,7 +50,8 @@ Get = Callable[[int], Awaitable[object]]
 CONNECTIONS = 32
 OURS, DEFAULT, GENERATED = "petsync", "httpx, default transport", "generated, asyncio"
 RAW, BLOCKING, WRK = "aiohttp", "generated, urllib3, one by one", "wrk, the server's limit"
-LIMITS = {DEFAULT: 8.0, GENERATED: 1.2}
+LIMITS = {DEFAULT: 8.0, RAW: 0.8, GENERATED: 1.2}
+"""The least rate of petsync, as a multiple of that of each."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Round:
 
 
 def main(rounds: int) -> None:
-    """Print the table, the omitted rows, and whether the limits are kept."""
+    """Print the table, the omitted rows, and whether petsync reaches the limits."""
     ids = [pet["id"] for pet in json.loads((sample_data() / "store.json").read_bytes())]
     with server() as url, tempfile.TemporaryDirectory(prefix="petsync-generated-") as folder:
         contenders, missing = own_contenders(), []
@@ -164,10 +165,9 @@ def show(contenders: list[Contender], taken: dict[str, list[Round]], rounds: int
             f"{_ratio(taken, name):12.2f}{limit:>7}"
         )
     judged = {name: limit for name, limit in LIMITS.items() if taken.get(name)}
-    kept = all(_ratio(taken, name) >= limit for name, limit in judged.items())
-    untold = "" if len(judged) == len(LIMITS) else " (of those that could be measured)"
-    print(f"petsync, parsing included, reaches {_ratio(taken, RAW):.0%} of aiohttp's own rate")
-    print(f"limits kept: {'yes' if kept else 'NO'}{untold}")
+    are_met = all(_ratio(taken, name) >= limit for name, limit in judged.items())
+    rest = "" if len(judged) == len(LIMITS) else " (of those that could be measured)"
+    print(f"all limits met: {'yes' if are_met else 'NO'}{rest}")
 
 
 def own_contenders() -> list[Contender]:
