@@ -127,7 +127,9 @@ async def one_round(contender: Contender, url: str, ids: list[int]) -> Round:
     async with contender.open(url) as get:
         await drive(get, ids[:100], contender.connections)
         asked = list(islice(cycle(ids), contender.requests))
+        # The garbage collector would visit what the other contenders have loaded, too.
         gc.collect()
+        gc.freeze()
         begun, cpu = time.perf_counter(), time.process_time()
         await drive(get, asked, contender.connections)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
