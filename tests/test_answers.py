@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pandas as pd
 import pytest
 from pairwise import pairwise
@@ -15,13 +16,16 @@ from pairwise import pairwise
 from petsync import connect
 from petsync.client.probe import Diagnosis, examine
 from petsync.client.session import Session
+from petsync.errors import InterruptedRunError
 from petsync.models import Category, Pet, Tag
+from petsync.plan.report import Report
 from petsync.profile import PROFILES
 from petsync.protocol import xml
 from petsync.protocol.xml import Shape
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import LIVE
 from petsync.store import Store
+from petsync.testing import FakeService
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +92,46 @@ def test_a_page_instead_of_an_answer(
         changed = [pet for pet in box.pets() if pet not in SHOP]
         assert len(changed) == (name != "deletePet")
         assert len(box.pets()) == 3 + (name.startswith("addPet")) - (name == "deletePet")
+
+
+class LastAnswers(httpx.AsyncBaseTransport):
+    """Loses the response to the first change, and then answers every request with `status`."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, status: int) -> None:
+        self._inner, self._status, self._has_changed = inner, status, False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._has_changed:
+            return httpx.Response(self._status, headers={"retry-after": "900"}, request=request)
+        response = await self._inner.handle_async_request(request)
+        if request.method != "GET":
+            self._has_changed = True
+            raise httpx.ReadError("the connection was lost", request=request)
+        return response
+
+
+@pytest.mark.parametrize("status", [401, 403, 503])
+@pytest.mark.parametrize("name", ["deletePet", "updatePetWithForm", "updatePet"])
+def test_a_lost_change_is_settled_and_undone_although_the_service_fails_next(
+    tmp_path: Path, name: str, status: int
+) -> None:
+    """If the service carries out a change, its response is lost, and the service then refuses
+    everything, the outcome is unknown; a resume settles it, and the undo includes it.
+    """
+    with FakeService(SHOP) as service:
+        answers = LastAnswers(service.transport, status)
+        with service.connect(state=tmp_path, transport=answers) as store:
+            plan = store.plan(pd.DataFrame([CHANGES[name]], dtype=object))
+            with pytest.raises(InterruptedRunError) as stopped:
+                store.apply(plan)
+        assert isinstance(stopped.value.report, Report)
+        assert [each.outcome for each in stopped.value.report.results] == ["unknown"]
+        assert service.pets() != SHOP
+        with service.connect(state=tmp_path) as store:
+            (settled,) = store.resume("last").results
+            assert settled.outcome == "applied"
+            store.apply(store.undo("last"))
+        assert service.pets() == SHOP
 
 
 @pytest.mark.parametrize("profile", ["standard", "live"])

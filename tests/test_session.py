@@ -34,6 +34,7 @@ from petsync.errors import (
 )
 from petsync.models import Pet
 from petsync.profile import LIVE, STANDARD, ServiceProfile
+from petsync.protocol import operations
 from petsync.settings import Secret
 from petsync.store import connect
 
@@ -447,6 +448,28 @@ def test_an_error_after_a_lost_answer_says_that_it_may_have_happened(status: int
             error = failure(act, server.url, retry=policy)
         assert error.status == status
         assert error.may_have_happened is (doubtful or status >= 500)
+
+
+@pytest.mark.parametrize(("first", "doubtful"), [(None, True), (answer(429), False)])
+def test_an_error_before_a_retry_says_that_the_change_may_have_happened(
+    first: bytes | None, doubtful: bool
+) -> None:
+    """After a lost answer, the error of another request that `before_retry` sends reports that the
+    change may have happened.
+    """
+    call = operations.delete_pet(7)
+
+    def act(api: AsyncApi) -> Coroutine[Any, Any, None]:
+        async def look(_: ApiError) -> None:
+            await api.get_pet_by_id(7)
+
+        return api.session.send(call, before_retry=look)
+
+    with ScriptedServer(first, answer(403)) as server:
+        error = failure(act, server.url)
+    assert isinstance(error, AuthError)
+    assert error.operation == "getPetById"
+    assert error.may_have_happened is doubtful
 
 
 def test_a_delete_that_was_lost_in_any_attempt_may_find_the_pet_gone() -> None:

@@ -329,8 +329,13 @@ class ServiceCall(Generic[T]):
             raise self._last_error
 
     async def attempt(self) -> T:
-        await self._prepare_retry(self._last_error)
-        return await self._send_authorised()
+        try:
+            await self._prepare_retry(self._last_error)
+            return await self._send_authorised()
+        except ApiError as error:
+            # The error may be that of another request: of `before_retry`, or of a renewal.
+            error.may_have_happened = error.may_have_happened or self._may_have_happened
+            raise
 
     async def _send_authorised(self) -> T:
         """Make one attempt, and return its result. After a 401, renew the token and try again; the
@@ -548,8 +553,9 @@ class Session:
         previous attempt; if it raises an exception, the call ends with it. `before_send` is awaited
         just before each attempt; if it raises an exception, the attempt is not sent. `on_sent` gets
         the number of bytes of the body that were sent in the current attempt. If an attempt may
-        have been processed, the errors of later attempts have `may_have_happened` too. With
-        `patient`, the call waits for a service that cannot be reached until the breaker opens.
+        have been processed, later errors have `may_have_happened` too, also those of
+        `before_retry`. With `patient`, the call waits for a service that cannot be reached until
+        the breaker opens.
         """
         if self.profile.media == "xml":
             call = self._with_shape(call)
