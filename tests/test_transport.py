@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -160,6 +161,37 @@ def test_a_proxys_password_is_not_shown(
     )
     shown = "".join((*result.format(), repr(failed.value), failed.value.service_message))
     assert not [each for each in (password, basic, password.encode().hex()) if each in shown]
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (None, "the proxy opens no connection: Server disconnected"),
+        (answer(407), "the proxy opens no connection: it answers 407"),
+        (answer(502), "the proxy opens no connection: it answers 502"),
+        (b"nonsense\r\n\r\n", "the proxy opens no connection"),
+        ("silence", "Connection timeout"),
+    ],
+)
+def test_a_change_that_a_proxy_did_not_carry_was_not_sent(
+    reply: bytes | str | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the proxy opens no connection to an https address within the timeout, the error says so,
+    and that the change was not made.
+    """
+    ended = threading.Event()
+    script = reply if not isinstance(reply, str) else lambda: (ended.wait(), None)[1]
+    add: Act = lambda api: api.add_pet(Pet(name="Rex"))  # noqa: E731
+    with ScriptedServer(script) as proxy:
+        monkeypatch.setenv("https_proxy", proxy.url.removesuffix("/v2"))
+        profile = replace(STANDARD, answer_seconds=10)
+        try:
+            with pytest.raises(TransportError, match=f"addPet.*cannot be reached.*{why}") as failed:
+                do(add, FAR.replace("http", "https"), timeout=0.2, profile=profile)
+        finally:
+            ended.set()
+    assert not failed.value.may_have_happened
+    assert {request.split()[0] for request in proxy.requests} == {"CONNECT"}
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,14 @@ _MAX_CONNECT_S = 10.0
 _PROXY_HEADER = "Proxy-Authorization"
 _MAX_ERROR_BYTES = 1 << 16
 """The maximum number of bytes that are read of an error response."""
+
+
+class _TunnelError(aiohttp.ClientConnectionError):
+    """The proxy opened no connection to the service."""
+
+
 _NEVER_SENT = (
+    _TunnelError,
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
     aiohttp.ClientConnectorError,
@@ -203,6 +210,7 @@ class AiohttpTransport:
         self._client = aiohttp.ClientSession(
             connector=_Connector(
                 self._watch,
+                timeout,
                 limit=_CONNECTIONS,
                 keepalive_timeout=_IDLE_SECONDS,
                 ssl=ssl_context() if secure else True,
@@ -362,16 +370,25 @@ class _Wait:
 class _Connector(aiohttp.TCPConnector):
     """aiohttp's connector. While it opens a connection, no response is expected."""
 
-    def __init__(self, watch: _Watch, **options: Any) -> None:
+    def __init__(self, watch: _Watch, seconds: float, **options: Any) -> None:
         super().__init__(**options)
-        self._watch = watch
+        self._watch, self._seconds = watch, seconds
 
     async def _create_connection(self, *args: Any, **options: Any) -> ResponseHandler:
         task = asyncio.current_task()
         wait = self._watch.waits.get(task) if task is not None else None
         if wait is not None:
             wait.pause()
-        connection = await super()._create_connection(*args, **options)
+        try:
+            # aiohttp would wait for a proxy without a limit.
+            async with asyncio.timeout(self._seconds):
+                connection = await super()._create_connection(*args, **options)
+        except aiohttp.ClientConnectorError:
+            raise
+        except aiohttp.ClientError as error:
+            status = getattr(error, "status", None)
+            why = f"it answers {status}" if status else str(error)
+            raise _TunnelError(f"the proxy opens no connection: {why}") from error
         if wait is not None:
             wait.expect()
         return connection
