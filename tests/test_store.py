@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -452,6 +454,40 @@ def test_an_interrupt_in_on_progress_stops_the_run(
         assert report.counts["unknown"] == 0 < report.counts["not sent"]
     assert store.resume().exit_code == 0
     assert {pet.name for pet in box.pets()} == {"renamed"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "options", "why"),
+    [
+        ("SELECT 1", {"concurrency": 0}, "concurrency is 0"),
+        ("UPDATE change SET intended = ''", {}, "does not match its checksum"),
+    ],
+)
+def test_a_resume_that_cannot_begin_leaves_the_store_free(
+    box: Sandbox, store: ps.Store, tmp_path: Path, sql: str, options: Any, why: str
+) -> None:
+    """If a resume fails before it sends anything, its error keeps no lock on the store: other runs
+    can begin at once, and the run can be resumed.
+    """
+    plan = store.plan(store.pets().assign(name="renamed"), guard=ps.Guard(max_update=ps.Limit(1.0)))
+
+    def interrupt(_: ps.types.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(ps.errors.InterruptedRunError):
+        store.apply(plan, concurrency=1, on_progress=interrupt)
+    path = tmp_path / "state" / "journal.db"
+    saved = path.read_bytes()
+    with closing(sqlite3.connect(path)) as damaged, damaged:
+        damaged.execute(sql)
+    with pytest.raises(ps.errors.PetsyncError, match=why) as caught:
+        store.resume(**options)
+    path.write_bytes(saved)
+    with pytest.raises(ps.errors.StalePlanError, match="finishes it"):
+        store.apply(plan)
+    assert store.resume().exit_code == 0
+    assert {pet.name for pet in box.pets()} == {"renamed"}
+    assert why in str(caught.value)
 
 
 def test_a_change_cancelled_before_its_request_is_not_sent(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +22,7 @@ from petsync.apply.options import UploadKeywords, UploadOptions
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import look_up
 from petsync.client.target import ServiceTarget, photo, target_of
-from petsync.errors import InterruptedRunError, PetsyncError, PlanError, SettingsError
+from petsync.errors import InterruptedRunError, PlanError, SettingsError
 from petsync.images import upload
 from petsync.images.find import (
     DEFAULT_PATTERNS,
@@ -204,31 +203,29 @@ class StoreImages:
         journal = await in_thread(partial(Journal.open, self.settings.state, create=True))
         await asyncio.sleep(0)  # if cancelled before this point, no run starts
         begin = partial(_begin, journal, run_id, pictures, started, chosen)
-        run_session = await in_thread(begin)
         # Read the earlier uploads only under the lock, when no other process can upload.
         find = partial(uploads_to, journal, pictures.store)
         target = ServiceTarget(self.api)
-        target.before_send = run_session.confirm_lock
-        session.pace.rate = chosen.rate
-        try:
-            report = await upload.run(
-                pictures,
-                target,
-                run_session,
-                await asyncio.to_thread(find),
-                run_id=run_session.run_id,
-                started=started,
-                adds=session.profile.upload_adds_photo,
-                options=chosen,
-                on_progress=on_progress,
-                on_file=on_file,
-                cancelling=cancelling,
-            )
-            report = await run_session.finish_report(report)
-        finally:
-            session.pace.rate = None
-            with suppress(PetsyncError):
-                await run_session.close()
+        async with await in_thread(begin) as run_session:
+            target.before_send = run_session.confirm_lock
+            session.pace.rate = chosen.rate
+            try:
+                report = await upload.run(
+                    pictures,
+                    target,
+                    run_session,
+                    await asyncio.to_thread(find),
+                    run_id=run_session.run_id,
+                    started=started,
+                    adds=session.profile.upload_adds_photo,
+                    options=chosen,
+                    on_progress=on_progress,
+                    on_file=on_file,
+                    cancelling=cancelling,
+                )
+                report = await run_session.finish_report(report)
+            finally:
+                session.pace.rate = None
         if report.stopped:
             raise _build_stopped_error(report)
         return report

@@ -725,12 +725,12 @@ class Runs:
             undoes=plan.undoes,
             options=msgspec.to_builtins(options),
         )
-        run_session = await in_thread(begin)
-        started = now.isoformat(timespec="microseconds")
-        earlier = await in_thread(partial(_find_overtaken, plan, journal, run_session))
-        return await self._execute(
-            plan, target, run_session, started, options, earlier, on_progress
-        )
+        async with await in_thread(begin) as run_session:
+            started = now.isoformat(timespec="microseconds")
+            earlier = await in_thread(partial(_find_overtaken, plan, journal, run_session))
+            return await self._execute(
+                plan, target, run_session, started, options, earlier, on_progress
+            )
 
     async def _require_token(self, then: str) -> None:
         """Get a missing token. Raises AuthError, with `then` as what to do afterwards."""
@@ -764,15 +764,15 @@ class Runs:
             if past.run_id not in find_undoing_runs(journal.runs(past.store)):
                 self.api.session.require_write()
             await check_sentinels(plan, target)
-        run_session = await in_thread(partial(journal.resume, past.run_id))
-        # Read the entries only now: under the lock no other process writes any.
-        read_entries = partial(journal.entries, past.run_id)
-        earlier = build_earlier_results(plan, read_entries, past.seconds)
-        earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
         options = ApplyOptions.of(journal.options(past.run_id), given)
-        return await self._execute(
-            plan, target, run_session, past.started, options, earlier, on_progress
-        )
+        async with await in_thread(partial(journal.resume, past.run_id)) as run_session:
+            # Read the entries only now: under the lock no other process writes any.
+            read_entries = partial(journal.entries, past.run_id)
+            earlier = build_earlier_results(plan, read_entries, past.seconds)
+            earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
+            return await self._execute(
+                plan, target, run_session, past.started, options, earlier, on_progress
+            )
 
     def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[PastRun, Plan]:
         """Return the run that `resume` would finish, and its plan.
@@ -862,8 +862,6 @@ class Runs:
             raise _add_nothing_sent(error, what) from None
         finally:
             session.pace.rate, session.gate.most = None, max_concurrent
-            with suppress(PetsyncError):
-                await run_session.close()
         if report.stopped:
             raise _build_stopped_error(report)
         return report

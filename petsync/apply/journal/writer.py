@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
@@ -415,7 +415,7 @@ ReportT = TypeVar("ReportT", Report, UploadReport)
 
 class RunSession:
     """The Recorder of a run. Until it is closed, no other process can work on the run's store,
-    unless the heartbeat stops.
+    unless the heartbeat stops. As a context manager, it is closed at the end.
 
     Coroutines raise PetsyncError if the journal cannot be written, and LockedError if another
     process has taken over. Results that could not be written are written with later records, if
@@ -431,6 +431,12 @@ class RunSession:
         # If `close` is not called, the session ends when it is garbage-collected, or at exit.
         self._closed = False
         self._end = weakref.finalize(self, writer.end)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
