@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -2656,6 +2658,28 @@ def test_a_plan_adds_no_row_that_was_added_since_it_was_made(
     is_sure = not edit and older.source_digest
     assert report.exit_code == (0 if is_sure else 5)
     assert all("since this plan was made" in each.message for each in report.results)
+
+
+@pytest.mark.parametrize("edit", [{}, {"name": "Otto"}])
+def test_a_run_killed_at_its_start_adds_no_row_that_was_added_before_it(
+    desk: Desk, drafts: Callable[[Row], Plan], edit: Row
+) -> None:
+    """The resume of a run that was killed before it recorded anything adds no row that another plan
+    of the same sheet added first, even if its pet was edited since.
+    """
+    older, newer = drafts(REX), drafts({**REX, **edit})
+    desk.store.apply(newer, progress=False)
+    added = [pet for pet in desk.box.pets() if pet not in SHOP]
+    renamed = [msgspec.structs.replace(pet, name=f"{pet.name} II", tags=()) for pet in added]
+    desk.box.reset([*SHOP, *renamed])
+    report = desk.store.apply(older, progress=False)
+    with closing(sqlite3.connect(desk.path.with_name("state") / "journal.db")) as journal, journal:
+        # This is what a process leaves that is killed just after the start of its run.
+        journal.execute("DELETE FROM change WHERE run = ?", (report.run_id,))
+        journal.execute("UPDATE sitting SET ended = '' WHERE run = ?", (report.run_id,))
+    resumed = desk.store.resume(report.run_id, progress=False, settle=0)
+    assert resumed.results == report.results
+    assert desk.box.pets() == [*SHOP, *renamed]
 
 
 @pytest.mark.parametrize("folder", ["state", "elsewhere"])

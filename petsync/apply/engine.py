@@ -970,7 +970,7 @@ def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool
 
 
 def settle_overtaken(
-    plan: Plan, records: Sequence[RowRecord]
+    plan: Plan, earlier: EarlierResults, records: Sequence[RowRecord]
 ) -> tuple[EarlierResults, list[Result]]:
     """Return the earlier results of a run, and the new results among them, if other runs of the
     same sheet have worked since its plan was made.
@@ -1024,7 +1024,11 @@ def settle_overtaken(
             decided[number] = result_of(
                 number, change, "conflict", "superseded", f"{why}: plan again"
             )
-    return replace(NO_EARLIER_RESULTS, results=decided), list(decided.values())
+    known = earlier.uncertain.union(earlier.shared, earlier.unverified, earlier.results)
+    new = [result for number, result in decided.items() if number not in known]
+    results = RunResults(plan.changes, earlier.results)
+    results.update({result.number: result for result in new})
+    return replace(earlier, results=results), new
 
 
 def is_of_file(plan: Plan, record: RowRecord) -> bool:

@@ -727,7 +727,8 @@ class Runs:
         )
         async with await in_thread(begin) as run_session:
             started = now.isoformat(timespec="microseconds")
-            earlier = await in_thread(partial(_find_overtaken, plan, journal, run_session))
+            settle = partial(_settle_overtaken, plan, NO_EARLIER_RESULTS, journal, run_session)
+            earlier = await in_thread(settle)
             return await self._execute(
                 plan, target, run_session, started, options, earlier, on_progress
             )
@@ -896,13 +897,15 @@ def _check_not_undone(past: PastRun, undoing_runs: Mapping[str, PastRun]) -> Non
         )
 
 
-def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> EarlierResults:
-    """Return the results for rows without an id that another run of the sheet added, or may have
-    added, since the plan was made, and record them in the journal: the new run does not add these
-    rows again.
+def _settle_overtaken(
+    plan: Plan, earlier: EarlierResults, journal: Journal, run_session: RunSession
+) -> EarlierResults:
+    """Return the earlier results of a run, and results for rows without an id that another run of
+    the sheet added, or may have added, since the plan was made: this run does not add these rows
+    again. Record the new ones in the journal.
     """
     if plan.undoes or not Tally.of(plan.changes).unassigned:
-        return NO_EARLIER_RESULTS
+        return earlier
     planned_at, now = datetime.fromisoformat(plan.created), datetime.now(UTC)
     recognised = set(plan.recognised.values())
     records = [
@@ -918,8 +921,8 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
         or (record.base == plan.base if plan.base else _is_of_table(plan, record))
     ]
     if not records:
-        return NO_EARLIER_RESULTS
-    earlier, decided = settle_overtaken(plan, records)
+        return earlier
+    earlier, decided = settle_overtaken(plan, earlier, records)
     for result in decided:
         run_session.record_result(result)
     return earlier
@@ -961,7 +964,7 @@ def _update_earlier(
     gives_up: bool,
 ) -> EarlierResults:
     """Return the earlier results of a resumed run, and results for changes that are no longer sent
-    because of its undo or of later runs on the store. Record the new ones in the journal.
+    because of its undo or of other runs on the store. Record the new ones in the journal.
     """
     undo_run = find_undoing_runs(journal.runs(past.store)).get(past.run_id)
     if undo_run is not None:
@@ -972,6 +975,8 @@ def _update_earlier(
             added = find_added_pets(plan.changes, plan.tab, later.added, skip=earlier.results)
             earlier, more = settle_superseded(plan, earlier, later.run_id, added)
             decided += more
+        # The process that started the run may have been killed before it recorded these results.
+        earlier = _settle_overtaken(plan, earlier, journal, run_session)
         if gives_up:
             earlier, more = give_up(plan, earlier)
             decided += more
