@@ -237,6 +237,22 @@ def test_the_token_endpoint_fails(tmp_path: Path, reply: bytes | None, caplog) -
     assert SECRET not in caplog.text
 
 
+def test_a_sign_in_with_a_closed_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of a sign-in with a client that the caller has closed does not show the secret."""
+    url = "https://shop.example/v2"
+    confirmed_file(tmp_path, f'url = "{url}"\n[auth]\ntoken_url = "{url}/token"\n', monkeypatch)
+    client = httpx.AsyncClient()
+    asyncio.run(client.aclose())
+    with (
+        ps.connect(url, state=tmp_path, environ={}, http=client) as store,
+        pytest.raises(ps.errors.PetsyncError, match="the httpx client given") as failed,
+    ):
+        store.sign_in(ps.auth.client_credentials("me", SECRET))
+    shown = seen(failed.value)
+    basic = base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert not [each for each in (SECRET, basic) if each in shown]
+
+
 ODD = "s3cret/of+the: nightly=job"
 """A secret that each encoding changes."""
 _PAIR = f"nightly:{quote_plus(ODD)}"

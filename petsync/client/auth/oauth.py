@@ -515,7 +515,7 @@ class TokenEndpoint:
                 return await self._exchange(method, url, form, authorization)
         except asyncio.CancelledError as cancelled:
             raise cancelled.with_traceback(None) from None
-        except SettingsError as error:
+        except PetsyncError as error:
             return error.with_traceback(None)
         except (
             httpx.ConnectError,
