@@ -22,7 +22,9 @@ from petsync.apply.engine import (
 )
 from petsync.apply.journal import Journal, RunSession
 from petsync.apply.options import ApplyOptions
+from petsync.apply.undo import find_effects
 from petsync.errors import (
+    ApiError,
     AuthError,
     DuplicateError,
     InvalidInputError,
@@ -1011,6 +1013,47 @@ def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
     assert {name: n for name, n in past.counts.items() if n} == {"not sent": 2}
     assert past.open == 0
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied", "applied"]
+
+
+class Late(MemoryTarget):
+    """Loses the response to the first request, which it carries out just before the second one;
+    the second one gets `error`.
+    """
+
+    error: ApiError
+
+    async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
+        await self._begin("add")
+        if self.calls.count("add") == 1:
+            raise lost()
+        self.pets[pet.id] = pet
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (DuplicateError("there"), "applied"),
+        (InvalidInputError("refused"), "applied"),
+        (UnavailableError("failing since 09:00"), "unknown"),
+        (AuthError("expired"), "unknown"),
+    ],
+)
+def test_an_add_that_arrives_late_is_of_this_run(
+    tmp_path: Path, error: ApiError, outcome: str
+) -> None:
+    """If the first request of an add with an id is carried out after the pet was looked for,
+    whatever the second request gets, the run or its resume finds the pet, and an undo removes it.
+    """
+    target = Late(PETS)
+    target.error = error
+    plan = plan_of(PETS, sheet_saying({"id": 8, "name": "a", "status": "sold"}))
+    report = carry_out(plan, target, tmp_path)
+    assert outcomes(report) == [outcome]
+    if outcome == "unknown":
+        assert outcomes(resumed(plan, target, tmp_path)) == ["applied"]
+    (effect,) = find_effects(Journal.open(tmp_path, create=False).entries("run"))
+    assert (effect.kind, effect.pet_id, effect.is_settled) == ("add", 8, True)
 
 
 def test_bulk_reads_all_pets_once(tmp_path: Path) -> None:

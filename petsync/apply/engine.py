@@ -1208,6 +1208,8 @@ class Sender:
             except (AuthError, UnavailableError):
                 raise
             except ApiError as error:
+                # An earlier request may have been processed since the pet was read.
+                error.may_have_happened = error.may_have_happened or number in self.repeated
                 result = await self._handle_error(number, change, wanted, now, error)
                 is_lost = result.outcome == "failed" and error.may_have_happened
                 if not (is_lost and left):
@@ -1588,7 +1590,7 @@ class _Engine:
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
         """Stop the run because of the error; record the result of this change if it is known."""
         self._stop_run(error)
-        if isinstance(error, LockedError):
+        if isinstance(error, LockedError) or number in self._sender.repeated:
             return
         if isinstance(error, ApiError) and error.may_have_happened:
             return
@@ -1613,11 +1615,7 @@ class _Engine:
 
     def _is_first_attempt(self, number: int) -> bool:
         """Return true if this is the first attempt to send the change, in any process."""
-        sender = self._sender
-        return (
-            number not in sender.started_earlier
-            and number not in sender.repeated | self._resend_counts.keys()
-        )
+        return number not in self._sender.started_earlier and number not in self._resend_counts
 
     def _record(self, result: Result) -> None:
         result = self._with_named_id(result)
