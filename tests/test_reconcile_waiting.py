@@ -5,7 +5,8 @@ them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from petsync.sandbox import Sandbox
 pytestmark = pytest.mark.slow
 
 FEW = Guard(max_update=Limit(2, is_share=False), max_delete=Limit(1, is_share=False))
+_EXECUTION = "petsync.reconcile.round._Execution"
 RENAMED = [ps.Pet(id=pet.id, name=f"{pet.name}!", status=pet.status) for pet in PETS]
 
 
@@ -220,6 +222,95 @@ def test_a_release_of_the_sheet_that_is_killed(
     assert scenario.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 1
     assert scenario.store_pets()[1].name == scenario.sheet_pets()[1].name == "Pet 1"
     assert not [*(scenario.state / "reconcile" / "waiting").glob("*")]
+
+
+def _stop(monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[], object]) -> None:
+    """Do the work, and stop it where it would call this method."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(name, killed)
+        work()
+
+
+def _wait_with_sheet(scenario: Scenario) -> str:
+    """Change the store until its changes for the sheet wait; return their file."""
+    for pet in RENAMED[:11]:
+        scenario.box.put(pet)
+    report = scenario.run()
+    assert report.round.status == "waiting"
+    return report.round.waiting
+
+
+def _follow_store(scenario: Scenario, pet_id: int, name: str) -> None:
+    """Rename a pet in the store, and expect that the next round writes the name into the sheet."""
+    scenario.box.put(replace(scenario.store_pets()[pet_id], name=name))
+    report = scenario.run()
+    assert (report.round.status, report.round.to_store.total) == ("done", 0)
+    assert scenario.store_pets()[pet_id].name == scenario.sheet_pets()[pet_id].name == name
+
+
+@pytest.mark.parametrize("name", ["Pet 1!", "Rex"])
+@pytest.mark.parametrize("is_by_hand", [True, False])
+def test_an_edit_after_a_release_of_the_sheet(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, name: str, *, is_by_hand: bool
+) -> None:
+    """A cell that is edited after a release and sent, by hand or by a round that is stopped before
+    it verifies, follows the next change of the store, also back to the released value.
+    """
+    assert apply(scenario, _wait_with_sheet(scenario)) == 0
+    scenario.write(changed([*scenario.sheet_pets().values()], 1, name="Edited"))
+    if is_by_hand:
+        assert apply(scenario, str(scenario.sheet)) == 0
+    else:
+        _stop(monkeypatch, f"{_EXECUTION}._compare_again", scenario.run)
+    assert scenario.store_pets()[1].name == "Edited"
+    _follow_store(scenario, 1, name)
+
+
+@pytest.mark.parametrize("name", ["Pet 12!", "Rex"])
+def test_an_edit_after_a_round_that_was_killed(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A cell that is edited after a killed round wrote it, and applied by hand, follows the next
+    change of the store, also back to the value that the round wrote.
+    """
+    scenario.box.put(RENAMED[11])
+    _stop(monkeypatch, f"{_EXECUTION}._keep_base", scenario.run)
+    assert scenario.sheet_pets()[12].name == "Pet 12!"
+    scenario.write(changed([*scenario.sheet_pets().values()], 12, name="Edited"))
+    assert apply(scenario, str(scenario.sheet)) == 0
+    _follow_store(scenario, 12, name)
+
+
+@pytest.mark.parametrize("name", ["Pet 12", "Rex"])
+def test_a_release_of_the_sheet_after_a_round_that_was_killed(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What a killed round wrote is agreed, also if changes of the sheet are released before the
+    next round.
+    """
+    scenario.box.put(RENAMED[11])
+    _stop(monkeypatch, f"{_EXECUTION}._keep_base", scenario.run)
+    assert scenario.sheet_pets()[12].name == "Pet 12!"
+    assert apply(scenario, _wait_with_sheet(scenario)) == 0
+    _follow_store(scenario, 12, name)
+
+
+def test_a_job_is_renamed_after_a_release_that_was_killed(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed release wrote into the sheet is agreed under the job's new name, too."""
+    file = _wait_with_sheet(scenario)
+    release = partial(apply, scenario, file)
+    _stop(monkeypatch, "petsync.reconcile.state.SheetWaiting.note_written", release)
+    scenario.box.put(replace(scenario.store_pets()[1], name="Rex"))
+    (report,) = reconcile_jobs(scenario.config(scenario.job("renamed", guard=Guard())))
+    assert report.round.status == "done"
+    assert scenario.sheet_pets()[1].name == "Rex"
+    assert not [*(scenario.state / "reconcile" / "waiting").glob("*.intended")]
 
 
 def test_nobody_can_release_an_empty_sheet_or_a_sentinel(scenario: Scenario) -> None:

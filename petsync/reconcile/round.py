@@ -517,7 +517,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
     context.note(pets=len(snapshot))
     with context.step("plan"):
         must_have_ids(context, sheet, start)
-        runs = frozenset(each.mark for each in past)
+        runs = start.runs.union(each.mark for each in past)
         start = replace(start, base=with_missing(start.base, sheet), runs=runs)
         start = with_claims(context, sheet, snapshot, start, comparer)
         if start.base is not None:

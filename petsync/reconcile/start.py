@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 import msgspec
 import pandas as pd
@@ -63,6 +64,7 @@ from petsync.reconcile.state import (
     has_arrived,
     judge_by_bytes,
     judge_by_sent_values,
+    mark_of_release,
     report_of,
 )
 from petsync.store import Store
@@ -158,8 +160,8 @@ class RoundStart:
     own: frozenset[int] | None = None
     """The pets of the sheet's stored base; None if they are the pets of `base`."""
     runs: frozenset[str] = frozenset()
-    """The runs whose results are in the base, each with its number of applied changes, see
-    `mark_of`.
+    """The marks of what is in the base: of runs, see `mark_of`, and of the released changes of the
+    sheet, see `mark_of_release`.
     """
     claimed: frozenset[int] = frozenset()
     """Pets that are in no row, but not missing: another sheet may have their rows."""
@@ -324,24 +326,29 @@ def _find_base(
     base, moved = _check_store_of_base(
         context, memory.base, service, f"the base of job {context.job.name} belongs to"
     )
-    inbound = SheetStateFiles.of(context).sheet.released_edits(sheet)
-    every = _load_versions(context, base, inbound)
+    released = SheetStateFiles.of(context).sheet.released_edits(sheet)
+    every = _load_versions(context, base, released)
     versions = [each for each in every if not each.is_undone]
-    last = [each for each in versions if not each.is_state][-1:]
+    # A round may have been killed before the release.
+    last = [each for each in versions if not each.is_state and each.inbound != released][-1:]
     cut_off = next((each for each in last if not each.is_agreed), None)
     runs, newest = memory.runs, base
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
     has_ids_by_hand = _has_manual_ids(context, sheet, every, service, own)
+    taken: list[Inbound] = []
     if (
-        inbound is None
-        and cut_off is not None
+        cut_off is not None
+        and (released is None or released.digest != cut_off.before)
         and has_arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
     ):
-        inbound = cut_off.inbound
+        taken.append(cut_off.inbound)
         # Compared with the stored base, what the killed round wrote would look like an older copy.
-        newest = with_inbound(base, inbound)
+        newest = with_inbound(base, cut_off.inbound)
+    marks = frozenset[str]() if released is None else frozenset([mark_of_release(released)])
+    if released is not None and not marks <= runs:
+        taken.append(released)
     whole, moved_pets = _with_moved_rows(sheet, newest, every, context.round.part, folder)
     copy = _find_older_copy(context, whole, every, newest.with_pets(moved_pets), other)
     by_hand, notes_by_hand = _find_manual_runs(
@@ -351,10 +358,8 @@ def _find_base(
     base = base.without(_find_pets_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
-    writes_by_hand = [*_iter_manual_versions(sheet, base, new, inbound, service, every)]
-    base = _with_runs(base, new) or base
-    if inbound is not None:
-        base = with_inbound(base, inbound)
+    writes_by_hand = [*_iter_manual_versions(sheet, base, new, taken, service, every)]
+    base = _with_events(base, new, taken)
     copy = _find_copy_older_than_runs(
         context, copy, whole, versions, base.with_pets(moved_pets), new
     )
@@ -376,6 +381,7 @@ def _find_base(
             copy_notes=(_note_backup(undone, context.job.mode),),
             copied_ids=copied_ids,
             returning=returning,
+            runs=marks,
         )
     notes = (*_build_notes(memory.problem, moved), *notes_by_hand)
     before_loss, in_doubt, copy_notes = base, tuple[Difference, ...](), tuple[Difference, ...]()
@@ -400,6 +406,7 @@ def _find_base(
         found=tuple(
             msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in writes_by_hand
         ),
+        runs=marks,
         has_ids_by_hand=has_ids_by_hand,
         may_lack=frozenset(may_lack),
         added=added,
@@ -771,6 +778,19 @@ def _with_runs(base: Base | None, past: Sequence[RecentRun]) -> Base | None:
     return base
 
 
+def _with_events(base: Base, past: Iterable[RecentRun], taken: Iterable[Inbound]) -> Base:
+    """Return the base with the results of runs and with the changes that the sheet took from the
+    store, in the order of their times: of two that have the same cell, the later one counts.
+    """
+    events: list[tuple[str, Callable[[Base], Base]]] = [
+        *((each.report.started, partial(_with_run, past=each)) for each in past),
+        *((each.created, partial(with_inbound, inbound=each)) for each in taken),
+    ]
+    for _, with_event in sorted(events, key=lambda each: datetime.fromisoformat(each[0])):
+        base = with_event(base)
+    return base
+
+
 def _find_manual_runs(
     context: RoundContext,
     sheet: Sheet,
@@ -977,19 +997,18 @@ def _iter_manual_versions(
     sheet: Sheet,
     base: Base,
     past: Sequence[RecentRun],
-    inbound: Inbound | None,
+    taken: Sequence[Inbound],
     store: Store,
     versions: Sequence[Version],
 ) -> Iterator[Version]:
     """Yield a version for each manual run that wrote ids or all results into the sheet; skip a run
     if the sheet is still the file that it read.
 
-    `base` is from before the `past` runs; `inbound` has the released changes of the sheet.
+    `base` is from before the `past` runs; `taken` has the changes that the sheet took since.
     """
     known = {each.round for each in versions}
-    for run in past:
+    for n, run in enumerate(past, 1):
         report, plan = run.report, run.report.plan
-        base = _with_run(base, run)
         is_new = run.is_by_hand and report.run_id not in known
         wanted = Outputs(store.aio.history).read_request(plan) if is_new else OutputRequest()
         after = wanted.digest or wanted.intended
@@ -1011,7 +1030,7 @@ def _iter_manual_versions(
             is_agreed=not has_it,
             is_lost=not has_it,
             is_left=not has_it,
-            base=tuple((base if inbound is None else with_inbound(base, inbound)).to_lines()),
+            base=tuple(_with_events(base, past[:n], taken).to_lines()),
             inbound=Inbound(
                 created=base.taken_at,
                 store=base.store,

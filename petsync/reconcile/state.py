@@ -97,6 +97,7 @@ __all__ = [
     "judge_by_sent_values",
     "load_report",
     "mark_of",
+    "mark_of_release",
     "path_of",
     "report_of",
     "save",
@@ -219,6 +220,7 @@ class StatePaths:
             self.waiting_path(job, part),
             sheet,
             _released_path(sheet),
+            _intended_path(sheet),
         )
         return (*plans, self.versions(job, part), _previous_path(base), base)
 
@@ -243,6 +245,10 @@ def _previous_path(base: Path) -> Path:
 
 def _released_path(waiting: Path) -> Path:
     return waiting.with_suffix(".released")
+
+
+def _intended_path(waiting: Path) -> Path:
+    return waiting.with_suffix(".intended")
 
 
 def file_name(job: str, part: str = "") -> str:
@@ -306,8 +312,8 @@ class StoredBase:
     is_older: bool = False
     """True if this is the previous base."""
     runs: frozenset[str] = frozenset()
-    """The runs whose changes are in the base, each with its number of applied changes, see
-    `mark_of`.
+    """The marks of what is in the base: of runs, see `mark_of`, and of released changes of the
+    sheet, see `mark_of_release`.
     """
 
     def digest_carried(self, base: Base | None) -> str:
@@ -358,8 +364,8 @@ class BaseFile:
     ) -> None:
         """Write a base, or its lines; the last base becomes the previous one.
 
-        `runs` has the runs whose changes it contains, see `mark_of`. `carried` and `checksum` are
-        as in `StoredBase`. Raises PetsyncError; the last base then stays.
+        `carried`, `runs` and `checksum` are as in `StoredBase`. Raises PetsyncError; the last base
+        then stays.
         """
         lines = base.to_lines() if isinstance(base, Base) else base
         head = [f"# carried {carried}"] if carried else []
@@ -475,6 +481,11 @@ class RecentRun:
 def mark_of(report: Report) -> str:
     """Return the run's id with the number of its changes that the store has."""
     return f"{report.run_id}:{sum(each.is_in_store for each in report.results)}"
+
+
+def mark_of_release(inbound: Inbound) -> str:
+    """Return a mark of released changes of the sheet, which stands beside those of runs."""
+    return f"sheet:{inbound.created}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -722,9 +733,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_by_hand: bool = False
     """True if a manual run wrote into the sheet."""
     runs: tuple[str, ...] = ()
-    """The runs whose changes are in `base`, each with its number of applied changes, see
-    `mark_of`.
-    """
+    """The marks of what is in `base`, as in `StoredBase`."""
     carried: str = ""
     """The digest of the base that the sheet carried before it was written, "" if none or
     unknown.
@@ -1700,7 +1709,7 @@ class SheetWaiting:
 
     @property
     def _intended(self) -> Path:
-        return self.path.with_suffix(".intended")
+        return _intended_path(self.path)
 
     def clear(self) -> None:
         """Remove the waiting changes."""
