@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, time, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from time import tzset
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from receiver import build_report, configured, conflict
@@ -112,3 +115,43 @@ def test_a_schedule_says_when_a_job_was_and_is_due() -> None:
     assert not is_overdue("0 2 * * *", at(2, 2), at(3, 2, 59))
     assert is_overdue("0 2 * * *", at(2, 2), at(3, 3))
     assert (last_due("", at(3, 2)), next_due("61 * * * *", at(3, 2))) == (None, None)
+
+
+@pytest.fixture
+def _in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        tzset()
+        yield
+    tzset()
+
+
+@pytest.mark.usefixtures("_in_berlin")
+@pytest.mark.parametrize(
+    ("schedule", "day", "expected"),
+    [
+        ("30 2 * * *", "2026-03-29", "01:30"),
+        ("30 2 * * *", "2026-10-25", "00:30"),
+        ("0 1,3 * * *", "2026-03-29", "00:00 01:00"),
+        ("0 1,3 * * *", "2026-10-25", "23:00 02:00"),
+        ("*/20 1-3 * * *", "2026-03-29", "00:00 00:20 00:40 01:00 01:20 01:40"),
+        ("*/20 1-3 * * *", "2026-10-25", "23:00 23:20 23:40 00:00 00:20 00:40 02:00 02:20 02:40"),
+    ],
+)
+def test_a_job_runs_once_at_each_time_when_the_clock_changes(
+    schedule: str, day: str, expected: str
+) -> None:
+    """In a night with a change to or from daylight saving time, a time in the skipped hour is an
+    hour later, and a time in the repeated hour counts once. The next time is never in the past.
+    """
+    last = start = datetime.fromisoformat(f"{day}T00:30").astimezone(UTC)
+    runs = []
+    for now in (start + timedelta(minutes=n) for n in range(5 * 60)):
+        due, following = last_due(schedule, now), next_due(schedule, now)
+        assert due is not None
+        assert following is not None
+        assert due <= now < following
+        if due > last:
+            last = now
+            runs.append(f"{now:%H:%M}")
+    assert " ".join(runs) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -16,6 +17,8 @@ __all__ = ["Cron", "is_overdue", "last_due", "next_due", "on_calendar"]
 
 _GRACE = timedelta(hours=1)
 """The delay after a scheduled time before a job counts as overdue."""
+_CHANGE = timedelta(hours=3)
+"""More than a change of the clock to or from daylight saving time."""
 
 
 def last_due(schedule: str, now: datetime) -> datetime | None:
@@ -24,12 +27,14 @@ def last_due(schedule: str, now: datetime) -> datetime | None:
 
     `schedule` is a cron expression with five fields, in local time.
     """
-    return _find_time(schedule, _as_local(now) + timedelta(seconds=1), reverse=True)
+    times = _iter_times(schedule, _as_local(now + _CHANGE), reverse=True)
+    return next((time for time in times if time <= now), None)
 
 
 def next_due(schedule: str, now: datetime) -> datetime | None:
     """Return the next scheduled time after `now`, which has a time zone; None if there is none."""
-    return _find_time(schedule, _as_local(now), reverse=False)
+    times = _iter_times(schedule, _as_local(now - _CHANGE), reverse=False)
+    return next((time for time in times if time > now), None)
 
 
 def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
@@ -39,20 +44,17 @@ def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
 
 
 def _as_local(time: datetime) -> datetime:
-    """Return the local time without a zone, as cron reads it.
-
-    A scheduled time in an hour that the change to daylight saving time skips still counts.
-    """
+    """Return the local time without a zone, as cron reads it."""
     return time.astimezone().replace(tzinfo=None, microsecond=0)
 
 
-def _find_time(schedule: str, start: datetime, *, reverse: bool) -> datetime | None:
-    if not schedule:
-        return None
-    try:
-        return next(CronSim(schedule, start, reverse=reverse)).astimezone()
-    except (CronSimError, StopIteration):
-        return None
+def _iter_times(schedule: str, start: datetime, *, reverse: bool) -> Iterator[datetime]:
+    """Yield the scheduled times from `start`. A time in the hour that the change to daylight saving
+    time skips is an hour later; one in the hour that is repeated is in the first of the two.
+    """
+    with suppress(CronSimError):
+        for time in CronSim(schedule, start, reverse=reverse) if schedule else ():
+            yield datetime.fromtimestamp(time.timestamp(), UTC).astimezone()
 
 
 # Check the five fields of a schedule, and convert them for systemd.

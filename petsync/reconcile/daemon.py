@@ -168,6 +168,8 @@ def _content(path: Path) -> bytes:
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _INTERRUPTED = 7
+_LONGEST_WAIT_S = 60.0
+"""The seconds until the time is read again: the clock may be set, or the machine may sleep."""
 
 
 def parse_interval(text: str) -> float:
@@ -246,8 +248,8 @@ class Daemon:
                 code = self._pass(all_of=is_pass)
                 if is_pass:
                     at = max(at + self.seconds, time.monotonic())
-                waits = [at - time.monotonic(), *self.due.iter_pauses(self.fresh.config.jobs)]
-                self.stop.wait(max(0.0, min(waits)))
+                pauses = self.due.iter_pauses(self.fresh.config.jobs)
+                self.stop.wait(max(0.0, min(at - time.monotonic(), _LONGEST_WAIT_S, *pauses)))
         except KeyboardInterrupt:
             self.stop.set()
         finally:
