@@ -201,6 +201,22 @@ def test_failed_notices_change_no_round(tmp_path: Path) -> None:
     assert message == "no notices were sent for these rounds: RuntimeError while they were prepared"
 
 
+def test_a_notice_that_is_stopped_changes_no_round_and_is_sent_later(tmp_path: Path) -> None:
+    """An interrupt while a notice is sent ends only the sending: the rounds have their results, and
+    the notice is sent after a later round.
+    """
+
+    def interrupt(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    with Receiver() as receiver:
+        config = config_of(tmp_path, receiver.url)
+        (message,) = Notifier(config, deliver=interrupt).notify([build_report("error")], NOW)
+        assert message.startswith("petsync was stopped while it sent notices")
+        assert Notifier(config).notify([build_report("error")], NOW + timedelta(hours=1)) == ()
+    assert receiver.titles == ["petsync: catalogue failed (error)"]
+
+
 def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) -> None:
     """Notices that cannot be sent are dropped after a week or above a hundred, and each dropped one
     is reported.

@@ -382,13 +382,30 @@ def test_what_cannot_be_kept_is_reported_and_the_rest_is_done(
 
 
 def test_old_reports_go(scenario: Scenario) -> None:
-    """Old reports are removed: the configured number stays, each as a page with its JSON."""
+    """Old reports are removed: the configured number stays, each as a page with its JSON, and so do
+    files of the user.
+    """
     reports = Reports(folder=scenario.folder / "few", keep=2)
+    own = scenario.folder / "few" / "catalogue" / "0 notes.html"
+    own.parent.mkdir(parents=True)
+    own.touch()
     for _ in range(3):
         (report,) = reconcile_jobs(scenario.config(scenario.job(mode="check"), report=reports))
     files = sorted(path.name for path in (scenario.folder / "few" / "catalogue").iterdir())
-    assert len(files) == 4
+    assert (len(files), files[0]) == (5, own.name)
     assert files[-2:] == [f"{report.round.id}.html", f"{report.round.id}.json"]
+
+
+def test_a_copy_of_a_version_ends_no_round(scenario: Scenario) -> None:
+    """A copy that another program makes in the state folder, such as one for synchronising folders,
+    does not count as a version of the sheet.
+    """
+    (first,) = (scenario.state / "reconcile" / "versions" / "catalogue").glob("*.json")
+    copy = first.with_name(f"{first.stem} (conflicted copy).json")
+    copy.write_bytes(first.read_bytes())
+    scenario.box.put(changed(PETS, 1, name="Rex")[0])
+    assert scenario.run(mode="two-way").round.status == "done"
+    assert scenario.sheet_pets()[1].name == "Rex"
 
 
 def test_a_torn_history_is_read_all_the_same(scenario: Scenario) -> None:

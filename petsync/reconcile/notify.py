@@ -808,14 +808,18 @@ class Notifier:
     def notify(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
         """Decide which notices these latest rounds need, and send them. `now` has a time zone.
 
-        Returns a sentence for each notice that could not be sent. Raises nothing: a failed notice
-        must not change the result of a round.
+        Returns a sentence for each notice that could not be sent. Raises nothing, not even if it is
+        interrupted: a failed notice must not change the result of a round.
         """
         real = [report for report in rounds if not report.round.dry_run]
         if not self._notify.urls or not real:
             return ()
         try:
             return self._notify_rounds(real, now)
+        except KeyboardInterrupt:
+            message = "petsync was stopped while it sent notices; a later round sends the rest"
+            log.warning("%s", message)
+            return (message,)
         except Timeout:
             why = "another process has been sending notices for minutes"
         except (OSError, PetsyncError) as error:

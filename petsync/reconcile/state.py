@@ -624,6 +624,7 @@ def _ends_well(file: BinaryIO) -> bool:
 
 
 _ENDINGS = (".html", ".json")
+_ROUND_ID = re.compile(r"\d{8}-\d{6}-\d{6}-[0-9a-f]{4}")
 
 
 def path_of(reports: Reports, job: str, round_id: str) -> Path:
@@ -663,9 +664,11 @@ def load_report(round_: Round) -> RoundReport:
 
 
 def _prune(folder: Path, keep: int) -> None:
-    """Remove all reports except the newest `keep`; a report that cannot be removed stays."""
+    """Remove all reports except the newest `keep`; a report that cannot be removed stays, and so do
+    files with other names, which are the user's.
+    """
     names = {path.stem for path in folder.iterdir() if path.suffix in _ENDINGS}
-    ids = sorted(name for name in names if not name.startswith("."))
+    ids = sorted(filter(_ROUND_ID.fullmatch, names))
     for name in ids[: max(0, len(ids) - keep)]:
         for ending in _ENDINGS:
             with suppress(OSError):
@@ -887,8 +890,10 @@ class Versions:
         return self.folder / f"{number:08}.json"
 
     def _paths(self) -> list[Path]:
-        """Return the paths of the versions, the oldest first."""
-        return sorted(self.folder.glob("[0-9]*.json"))
+        """Return the paths of the versions, the oldest first. Files with other names, such as a
+        copy that a program for synchronising folders made, do not count.
+        """
+        return sorted(self.folder.glob(f"{'[0-9]' * 8}.json"))
 
     def _heads(self) -> Iterator[_VersionHead]:
         """Yield the heads of the readable versions, the oldest first."""
