@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import books
 import msgspec
 import pandas as pd
 import pytest
@@ -636,6 +639,67 @@ def test_one_pet_that_is_set_back_is_a_conflict(any_scenario: BackupScenario) ->
     scenario.backup(first)
     assert scenario.run().round.status == "done"
     assert scenario.store_pets()[5].name == scenario.sheet_pets()[5].name == "Pet 5"
+
+
+def test_a_row_that_still_lacks_its_id_shows_no_older_copy(
+    scenario: BackupScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new row that was edited before a round could write its id is in conflict, and does not let
+    an edit of another row pass for an older copy.
+    """
+    scenario.write([*PETS, ps.Pet(name="Neu", status="available")])
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("petsync.reconcile.round._Execution._write", killed)
+        scenario.run()
+    added = max(scenario.store_pets())
+    scenario.write([*PETS, ps.Pet(name="Other", status="sold")])
+    scenario.box.put(changed(PETS, 1, name="Store 1")[0])
+    assert ("conflict", added) in kinds(scenario.run())
+    assert scenario.sheet_pets()[1].name == "Store 1"
+    scenario.edit(lambda pets: changed(changed(pets, 1, name="Pet 1"), 2, name="Rex"))
+    report = scenario.run()
+    assert (_warns_of_backup(report), len(scenario.store_pets())) == (False, len(PETS) + 1)
+    assert {("conflict", 1), ("conflict", added)} <= {*kinds(report)}
+    assert (scenario.sheet_pets()[1].name, scenario.store_pets()[1].name) == ("Pet 1", "Store 1")
+    assert scenario.store_pets()[2].name == "Rex"
+
+
+def test_an_id_that_a_formula_keeps_out_shows_no_older_copy(
+    scenario: BackupScenario, first_rounds: FirstRounds, tmp_path: Path
+) -> None:
+    """A new row whose id cell has a formula is a finding in each round, and does not let an edit of
+    another row pass for an older copy.
+    """
+    scenario = BackupScenario(scenario.box, tmp_path / "workbook", scenario.options)
+    scenario.ending = "xlsx"
+    scenario.folder.mkdir()
+    first_rounds.begin(scenario, PETS)
+    formula = re.compile(rb'(<c r="A14")[^>]*><f>""</f><v ?/?>(</v>)?')
+
+    def type_cells(**texts: str) -> None:
+        book = load_workbook(scenario.sheet)
+        for place, text in texts.items():
+            book.active[place] = text
+        book.save(scenario.sheet)
+        calculated = partial(formula.sub, rb'\1 t="str"><f>""</f><v></v>')
+        books.change(scenario.sheet, {"sheet1.xml": calculated})
+
+    type_cells(A14='=""', B14="Neu", C14="available")
+    scenario.box.put(changed(PETS, 1, name="Store 1")[0])
+    added = ("finding", len(PETS) + 1)
+    assert added in kinds(scenario.run())
+    assert load_workbook(scenario.sheet).active["B2"].value == "Store 1"
+    type_cells(B2="Pet 1", B3="Rex")
+    report = scenario.run()
+    assert (_warns_of_backup(report), len(scenario.store_pets())) == (False, len(PETS) + 1)
+    assert {("conflict", 1), added} <= {*kinds(report)}
+    assert load_workbook(scenario.sheet).active["B2"].value == "Pet 1"
+    assert scenario.store_pets()[1].name == "Store 1"
+    assert scenario.store_pets()[2].name == "Rex"
 
 
 @pytest.mark.parametrize("is_away", [True, False])

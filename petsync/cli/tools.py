@@ -417,8 +417,6 @@ def _document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _print(context: Context, diagnosis: Diagnosis) -> None:
-    from petsync.report.words import count
-
     out = context.out
     out.print(f"{diagnosis.url}, profile {diagnosis.profile.name}", style="bold", soft_wrap=True)
     for check in (*diagnosis.checks, _check_extras()):

@@ -448,11 +448,13 @@ def select_writable(inbound: Inbound, unwritable: Sequence[Obstacle]) -> Inbound
         return inbound
     new = enumerate(inbound.added, 1)
     added = () if None in rows else tuple(pet for n, pet in new if -n not in rows)
+    without_id = {each.row for each in unwritable if each.column == "id"}
     return msgspec.structs.replace(
         inbound,
         edits=tuple(each for each in inbound.edits if each.row not in rows),
         added=added,
         removed=tuple(each for each in inbound.removed if each.row not in rows),
+        identified=tuple(each for each in inbound.identified if each.row not in without_id),
     )
 
 

@@ -353,7 +353,7 @@ class BaseFile:
         note = (
             f"{problem}. The base of the previous round is used, and nothing is deleted based on it"
         )
-        return StoredBase(older.base, older.carried, problem=note, is_older=True)
+        return replace(older, problem=note, is_older=True)
 
     def keep(
         self,
@@ -1165,7 +1165,7 @@ def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
 def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
     """Return the pets whose values in the sheet differ from the base."""
     rows = sheet.rows
-    edited = {*(base.ids ^ sheet.named_ids)}
+    edited = {*(base.ids ^ sheet.named_ids)} - _find_still_unnumbered(sheet, base)
     if "id" in rows:
         masks = edited_units(rows, np.arange(len(rows)), base)
         edited |= {*ids_of(select(rows, any_unit(masks)))}
@@ -1257,7 +1257,7 @@ def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
     """Compare the sheet with two bases, in the values in which these differ."""
     changed, named = _find_changed_cells(older, newer), sheet.named_ids
     new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
-    older_ids = {*(new_ids - named), *(removed_ids & named)}
+    older_ids = {*(new_ids - named - _find_still_unnumbered(sheet, newer)), *(removed_ids & named)}
     current_ids = {*(new_ids & named), *(removed_ids - named)}
     sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_rows)} for b in (older, newer)]
     has_others = False
@@ -1318,7 +1318,7 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
     sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_rows)} for b in (older, newer)]
     named = sheet.named_ids
     new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
-    agreeing = {*new_ids, *(removed_ids & named)}
+    agreeing = {*(new_ids - _find_still_unnumbered(sheet, newer)), *(removed_ids & named)}
     cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.rows]
     for (pet_id, column), text in _cell_texts(sheet, cells).items():
         before, after = ("" if column is None else cell(side[pet_id], column) for side in sides)
@@ -1520,6 +1520,14 @@ def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
     cells = {touch: text for touch, text in changed.items() if touch[1] in sheet.rows}
     texts = _cell_texts(sheet, cells)
     return any(texts.get(touch) == text for touch, text in cells.items())
+
+
+def _find_still_unnumbered(sheet: Sheet, base: Base) -> frozenset[int]:
+    """Return the pets whose rows lacked their ids in the last round and may still lack them, which
+    is no evidence of an older copy; empty if the sheet has fewer rows without an id.
+    """
+    pets = base.unnumbered - sheet.named_ids
+    return pets if len(pets) <= _count_unnumbered(sheet) else frozenset()
 
 
 def _count_unnumbered(sheet: Sheet) -> int:
