@@ -185,6 +185,20 @@ def test_a_row_that_was_added_is_its_pet_s_whatever_is_edited(book: Desk, edit: 
     assert book.plan().in_sync
 
 
+def test_a_row_that_was_added_takes_no_other_pet(desk: Desk) -> None:
+    """A row whose pet a run added leaves a pet with the same values to a later row."""
+    first: Row = {"id": 1, "name": "Pet 1", "status": "available"}
+    whole: Row = {"name": "Rex", "status": "available", "tags": "calm"}
+    desk.csv(first, whole)
+    desk.apply()
+    rex = desk.pet("Rex")
+    come_since(desk, rex, msgspec.structs.replace(rex, id=50))
+    desk.csv(first, whole, {"name": "Rex", "status": "available"})
+    plan = desk.plan()
+    assert plan.in_sync
+    assert plan.recognised == {3: rex.id, 4: 50}
+
+
 def test_rows_that_were_sorted_and_edited(book: Desk) -> None:
     """A row that added a pet is recognised in a sorted sheet by its unique name."""
     rex = book.pet("Rex")

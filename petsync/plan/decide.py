@@ -622,16 +622,22 @@ class Decisions:
 
         A pet that another row names by its id is omitted, so that no pet gets two rows.
         """
-        certain = {
+        if not self._recorded:
+            return {}
+        named = {*ids_of(self.sheet.rows), *self.sheet.blocked_ids}
+        free = {row: pet_id for row, pet_id in self._recorded.items() if pet_id not in named}
+        return dict(zip(free, self.sides.claim(free.values()), strict=True))
+
+    @cached_property
+    def _recorded(self) -> Mapping[int, int]:
+        """By row, the pets that earlier runs certainly added or recognised from rows without an
+        id.
+        """
+        return {
             row: match.record.pet_id
             for row, match in self._matches.items()
             if match.kind == "certain" and match.record.pet_id is not None
         }
-        if not certain:
-            return {}
-        named = {*ids_of(self.sheet.rows), *self.sheet.blocked_ids}
-        free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
-        return dict(zip(free, self.sides.claim(free.values()), strict=True))
 
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
         """Return the suspect rows that become conflicts.
@@ -1426,11 +1432,16 @@ class Decisions:
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
         """For rows without an id, by row number: the position of a pet that has the name and all
-        values of the row that are sent, and that no row names; and this pet.
+        values of the row that are sent, and that no row names; and this pet. Rows whose pet earlier
+        runs recorded get no other one.
         """
         if self._options.match_on:
             return {}
-        rows = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
+        rows = [
+            row
+            for row in self._rows
+            if row.pet_id is None and row.action == "merge" and row.number not in self._recorded
+        ]
         # The pet that was added from the row lacks the other values, or the store changed them.
         unsent = self._options.unsent_units - {"name"}
         return self._candidates.find_identical(rows, self.vocabulary, unsent)
