@@ -404,6 +404,45 @@ def test_lost_upload_is_sent_by_the_next_run(
     assert len(read_images(standard)) == 4
 
 
+def test_new_photo_of_the_run_confirms_no_earlier_upload(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A picture whose earlier upload never arrived is sent, although the same run has just added
+    another photo to its pet.
+    """
+    store = connect(standard)
+    first, second = folder / "7.jpg", folder / "7_2.png"
+    standard.set_faults("drop_before=1,only=uploadFile")
+    assert store.upload(store.pictures_of(7, second)).counts["failed"] == 1
+    standard.set_faults(None)
+    pictures = store.pictures_of(7, [first, second])
+    assert [p.decision for p in pictures.pictures] == ["new", "retry"]
+    assert store.upload(pictures, settle=0).counts["applied"] == 2
+    assert read_images(standard) == [first.read_bytes(), second.read_bytes()]
+
+
+def test_one_late_photo_confirms_one_of_two_uploads(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """If two uploads got no answer and one photo came later, the run sends one of the pictures
+    again.
+    """
+    store = connect(standard)
+    files = [folder / "7.jpg", folder / "7_2.png"]
+    standard.set_faults("drop_before=1,only=uploadFile")
+    for file in files:
+        assert store.upload(store.pictures_of(7, file)).counts["failed"] == 1
+    standard.set_faults(None)
+    late = msgspec.structs.replace(pet(standard, 7), photo_urls=("https://shop.example/late.jpg",))
+    standard.put(late)
+    report = store.upload(store.pictures_of(7, files), settle=0)
+    assert [(r.outcome, r.cause) for r in report.results] == [
+        ("applied", "confirmed"),
+        ("applied", ""),
+    ]
+    assert len(pet(standard, 7).photo_urls) == 2
+
+
 def test_late_arrival_is_no_second_upload(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:

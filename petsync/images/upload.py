@@ -167,7 +167,7 @@ class PictureSender:
     target: Target
     recorder: ImageRecorder
     earlier: Uploads
-    """The uploads of earlier runs."""
+    """The uploads of earlier runs, and the photos that this run has added so far."""
     adds: bool
     """Whether the service adds a photo URL to a pet for each upload."""
     settle: float
@@ -475,6 +475,8 @@ class PictureSender:
             entry, outcome=outcome, cause=cause, message=message, after=after
         )
         self.recorder.record_image_result(finished_entry)
+        # A photo of this run does not show that an earlier upload of another picture arrived.
+        self.earlier.take(Attempt("", finished_entry, ()))
         picture = self.items[entry.number]
         return result_of(picture, outcome, cause, message, cure=cure, urls=urls, sent=sent)
 
