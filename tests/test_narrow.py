@@ -382,6 +382,22 @@ def test_narrow_export(store: Store, tmp_path: Path) -> None:
     assert plan.older == whole.older != ()
 
 
+def test_narrow_lost_id(store: Store, tmp_path: Path) -> None:
+    """A row of an export with an id below 1 may be the row of any pet, so all pets are read."""
+    path = tmp_path / "pets.csv"
+    ps.write_sheet(store.snapshot(), path)
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)[["id", "name", "status"]]
+    frame.loc[6, "id"] = "-7"
+    frame[:10].to_csv(path, index=False)
+    plan, whole = store.plan(path), store.plan(path, scope="all")
+    assert plan.conflicts == whole.conflicts
+    (conflict,) = plan.conflicts
+    assert (conflict.rule, conflict.pet_id) == ("lost-id", 7)
+    part = store.plan(path, scope="rows")
+    assert [each.rule for each in part.conflicts] == ["id-below-one"]
+    assert "not compared with the pets in no row" in part.uncovered[-1]
+
+
 def test_narrow_undo(store: Store, box: Sandbox) -> None:
     """An undo of a few changes looks up their pets, and restores them."""
     sheet = renamed(1, 2, 3).assign(action=["", "", "delete"])

@@ -2280,10 +2280,14 @@ def _iter_gaps(plan: Plan, sheet: Sheet, decisions: Decisions) -> Iterator[str]:
     if decisions.unread_categories:
         places = [sheet.address(row, "category_id") for row in decisions.unread_categories]
         yield f"{first_items(places)}: not compared with the categories of the pets in no row."
-    if adds := _select_merged(plan.adds, sheet):
+    adds = [each.source for each in _select_merged(plan.adds, sheet)]
+    if plan.base and (below := [c for c in plan.conflicts if c.rule == "id-below-one"]):
+        open_rows = find_open_rows(sheet)
+        adds += [each.source for each in below if each.row in open_rows]
+    if adds:
         yield (
-            f"{first_items([each.source for each in adds])}: not compared with the pets in no row, "
-            "which may be the same pets under other ids."
+            f"{first_items(adds)}: not compared with the pets in no row, which may be the same "
+            "pets under other ids."
         )
     if misplaced := [each.source for each in plan.conflicts if each.rule == "misplaced-id"]:
         yield f"{first_items(misplaced)}: compared only with the export, to find misplaced ids."
