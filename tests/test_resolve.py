@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_all_to_the_sheet_is_the_plan_in_which_the_sheet_wins(triple: Triple) ->
     """A plan whose clashes are all resolved for the sheet equals a plan in which the sheet wins."""
     plan = triple.plan(on_conflict="store")
     if any(clash.refused for clash in clashes(plan).values()):
-        with pytest.raises(PlanError, match="would have no status"):
+        with pytest.raises(PlanError, match="the sheet cannot win"):
             plan.resolve(to("sheet", plan))
         return
     expected = triple.plan(on_conflict="sheet")
@@ -191,6 +192,31 @@ def test_a_status_is_not_taken_from_a_pet() -> None:
     with pytest.raises(PlanError, match="would have no status"):
         plan.resolve({(1, "status"): "sheet"})
     assert plan.resolve({(1, "status"): "store"}) == plan
+
+
+@pytest.mark.parametrize(
+    ("now", "cells", "problem"),
+    [
+        ({"name": "Zoé"}, {"name": "Zo?"}, "has 'Zo?' in name, and the store has 'Zoé'"),
+        (
+            {"category": Category(3, "Birds")},
+            {"category": "BIRDS", "category_id": None},
+            "names the category 'BIRDS', and the store has 'Birds'",
+        ),
+    ],
+)
+def test_a_probable_mistake_wins_no_clash(
+    now: dict[str, Any], cells: dict[str, Any], problem: str
+) -> None:
+    """The sheet cannot win a clash with a text that would hold back the row if the sheet won all
+    clashes, and the plan says why.
+    """
+    plan = clashing(replace(REX, **now), **cells)
+    ((key, clash),) = clashes(plan).items()
+    assert clash.refused.startswith(f"the row {problem}")
+    with pytest.raises(PlanError, match=re.escape(problem)):
+        plan.resolve({key: "sheet"})
+    assert plan.resolve({key: "store"}) == plan
 
 
 def test_a_resolved_plan_is_saved_and_read() -> None:

@@ -267,16 +267,19 @@ class Decisions:
 
     def decide(self) -> None:
         self._rows = list(self.sides.rows())
+        held_rows = set[int]()
         for row in self._rows:
             try:
                 decision = self._decide_as_read(row)
             except _RowConflict as held:
                 self._add_conflict(row, held)
+                held_rows.add(row.number)
             else:
                 if isinstance(decision, str):
                     self._no_change_rules[row.number] = decision
                 else:
                     self.changes.append(decision)
+        self.remarks.forget(held_rows)
         rows: dict[NoChangeRule, list[int]] = defaultdict(list)
         for number, rule in self._no_change_rules.items():
             rows[rule].append(number)
@@ -428,7 +431,6 @@ class Decisions:
         else:
             self.unanswered.append(row.number)
         del self.conflicts[before:]
-        self.remarks.forget({row.number})
         names = first_items([*vocabulary.questions])
         problem = f"names the {names}, and its number in the store is not known: only the pets "
         raise _RowConflict(
@@ -898,6 +900,8 @@ class Decisions:
         # The conflict has the remarks on clashing fields.
         plain = [c for c in judged.fields if c not in {each.column for each in judged.clashes}]
         self._note_category(row, plain)
+        if "tags" in plain:
+            self._note_tags(row, pet, judged.after)
         if "name" in plain:
             self._note_name(row, old)
         self._note_overwritten(row, pet, old, judged)
@@ -991,7 +995,7 @@ class Decisions:
         if not self.judge.sheet_wins:
             forced = replace(self.judge, sheet_wins=True).judge(row.values, pet, old, row.units)
         clashes = [
-            self._annotate_clash(clash, row, can_win=_wins(clash, forced))
+            self._annotate_clash(clash, row, self._find_refusal(clash, row, pet, forced))
             for clash in judged.clashes
         ]
         source = self._source(row, _column(clashes[0].column, row.values))
@@ -1017,10 +1021,23 @@ class Decisions:
                     )
                 )
 
-    def _annotate_clash(self, clash: Clash, row: Row, *, can_win: bool) -> Clash:
-        """Return the clash with notes on the sheet's value."""
-        # Only a status that the sheet clears cannot win.
-        refused = "the pet would have no status, and no query of the service could find it"
+    def _find_refusal(self, clash: Clash, row: Row, pet: Pet, forced: Judgement) -> str:
+        """Return why the sheet's value of a clash cannot be sent, "" if it can. `forced` is the
+        judgement in which the sheet wins.
+        """
+        if not _wins(clash, forced):  # Only a status that the sheet clears cannot win.
+            return "the pet would have no status, and no query of the service could find it"
+        fields = [column for column in forced.fields if OWNABLE[column] == clash.column]
+        try:
+            self._check_spelling(row, fields, pet, forced.after)
+        except _RowConflict as held:
+            return f"the row {held.problem}"
+        return ""
+
+    def _annotate_clash(self, clash: Clash, row: Row, refused: str) -> Clash:
+        """Return the clash with notes on the sheet's value, and with the reason why it is
+        `refused`, if it is.
+        """
         remarks = Remarks()
         if clash.column == "category" and self._is_new(row.values.get("category")):
             remarks.categories[row.values["category"]] = [row.number]
@@ -1028,7 +1045,7 @@ class Decisions:
             remarks.converted[row.number] = (clash.base, row.values["name"])
         known = self.vocabulary.categories if remarks.categories else ()
         note = " ".join(remarks.notes(self.sheet.address, known))
-        return msgspec.structs.replace(clash, refused="" if can_win else refused, note=note)
+        return msgspec.structs.replace(clash, refused=refused, note=note)
 
     def _add(self, row: Row) -> Add:
         if self._is_narrow and self._profile.capacity is not None:
@@ -1056,6 +1073,7 @@ class Decisions:
         fields = find_filled_columns(after)
         self._check_spelling(row, fields, None, after)
         self._note_category(row, fields)
+        self._note_tags(row, None, after)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
         if row.pet_id is None and row.action != "add-another":
             self._check_repeats(row, content(after))
@@ -1201,19 +1219,11 @@ class Decisions:
             if not has_number and self._is_new(row.values.get("category")):
                 self._check_coverage("category", normalize(row.values.get("category")), pet_id)
         if "tags" in fields:
-            self._check_tags(row, current, new, pet_id)
+            self._check_tags(current, new, pet_id)
 
-    def _check_tags(self, row: Row, current: Pet | None, new: Pet, pet_id: int | None) -> None:
-        """Raise _RowConflict for a new tag without a number as `_check_spelling` does, and note the
-        other new ones.
-        """
-        new_tags = [tag for tag in new.tags if known_id(tag.id) is None]
-        had = {normalize(tag.name) for tag in current.tags} if current is not None else set()
-        unused: list[str] = []
-        for tag in new_tags:
-            name = normalize(tag.name)
-            if name in had:
-                continue
+    def _check_tags(self, current: Pet | None, new: Pet, pet_id: int | None) -> None:
+        """Raise _RowConflict for a new tag without a number as `_check_spelling` does."""
+        for name in _find_unnumbered_tags(current, new):
             if name not in self._usual_tags:
                 self._usual_tags[name] = self._find_usual_tag(name)
             usual, who, way = self._usual_tags[name]
@@ -1223,9 +1233,6 @@ class Decisions:
                 raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
                 self._check_coverage("tag", name, pet_id)
-                unused.append(name)
-        for name in unused:
-            self.remarks.tags.setdefault(name, []).append(row.number)
 
     def _numbered(self, name: str) -> str:
         """Return how a tag with a number is written in this sheet."""
@@ -1364,6 +1371,10 @@ class Decisions:
         if "category" in fields and self._is_new(name):
             self.remarks.categories.setdefault(str(name), []).append(row.number)
 
+    def _note_tags(self, row: Row, current: Pet | None, new: Pet) -> None:
+        for name in filter(self._is_new_tag, _find_unnumbered_tags(current, new)):
+            self.remarks.tags.setdefault(name, []).append(row.number)
+
     def _is_new(self, category: str | None) -> bool:
         if not category or category == CLEARED:
             return False
@@ -1465,6 +1476,15 @@ def _have_same_name(one: str, other: str) -> bool:
 
 def _is_kept_by_owner(rule: FieldRule) -> bool:
     return rule in ("owner-store", "owner-never")
+
+
+def _find_unnumbered_tags(current: Pet | None, new: Pet) -> list[str]:
+    """Return the names of the new pet's tags without a number that the current pet does not
+    have.
+    """
+    tags = [tag for tag in new.tags if known_id(tag.id) is None]
+    had = {normalize(tag.name) for tag in current.tags} if current is not None and tags else set()
+    return [name for tag in tags if (name := normalize(tag.name)) not in had]
 
 
 def _find_filled(values: RowValues) -> RowValues:
