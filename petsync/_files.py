@@ -47,6 +47,7 @@ __all__ = [
     "open_private",
     "read_regular",
     "real_path",
+    "temporary_path",
     "try_lock",
     "user_folder",
     "write_atomically",
@@ -342,12 +343,18 @@ def _restrict(new: Path, limit: _Limit) -> None:
         new.chmod(about.st_mode & 0o777 & allowed)
 
 
+def temporary_path(target: Path) -> Path:
+    """Return an unused path in the target's folder, for the file that is to replace it."""
+    # A character has up to 4 bytes, and a name up to 255.
+    return target.with_name(f".{target.name[:50]}.{secrets.token_hex(6)}.tmp")
+
+
 @contextmanager
 def _open_temporary(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]:
     """Yield a new file in the target's folder, as its path and the open file, and remove it at the
     end unless it was moved.
     """
-    new = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
+    new = temporary_path(target)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

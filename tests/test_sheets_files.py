@@ -571,12 +571,13 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
                 read(tmp_path / name)
 
 
+@pytest.mark.parametrize("letter", ["x", "\u5ba0", "\U0001f436"])
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
-def test_a_long_name_is_no_reason_to_lose_results(tmp_path, suffix):
+def test_a_long_name_is_no_reason_to_lose_results(tmp_path, suffix, letter):
     """A sheet whose name is too long for a sidecar or a lock is written without them, and takes
     results.
     """
-    path = tmp_path / ("x" * (255 - len(suffix)) + suffix)
+    path = tmp_path / (letter * ((255 - len(suffix)) // len(letter.encode())) + suffix)
     write_sheet(frame_from_pets([Pet(id=7, name="Rex", status="sold")]), path)
     sheet = read_sheet(path)
     assert (len(sheet), sheet.base, sheet.base_refused) == (1, None, "")

@@ -8,7 +8,6 @@ import asyncio
 import errno
 import posixpath
 import re
-import secrets
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from petsync._extras import needs_extra
-from petsync._files import has_wildcards
+from petsync._files import has_wildcards, temporary_path
 from petsync.errors import PetsyncError, SettingsError, SheetError
 from petsync.scale.executors import LocalProcesses
 from petsync.scale.parts import BASE_FOLDER, MANIFEST, PartFolder
@@ -211,7 +210,7 @@ def _copy_file(copy: _Copy, ended: threading.Event | None = None) -> None:
 
     files, path = _connect(copy.address)
     callback = import_module("fsspec.callbacks").Callback(hooks={"stop": stop})
-    new = copy.target.with_name(f".{copy.target.name[:80]}.{secrets.token_hex(6)}")
+    new = temporary_path(copy.target)
     with _explain_errors(copy.address):
         before = files.info(path)
         files.get_file(path, str(new), callback=callback)
