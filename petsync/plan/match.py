@@ -367,10 +367,6 @@ def _arrow(texts: _Array) -> Any:
     return array.cast(pa.large_string()) if array.type != pa.large_string() else array
 
 
-def _bools(mask: Any) -> Mask:
-    return np.array(mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask)
-
-
 _COMPARE: Mapping[Column, _Comparison] = {
     "name": _compare_texts(normalize),
     "status": _compare_texts(fold_status),
