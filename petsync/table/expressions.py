@@ -591,7 +591,10 @@ class _Parser:
                 if left.kind == "list"
                 else "Use number(…) or text(…).",
             )
-        values = pa.array([choice for _, choice in choices], None if wanted == "number" else _TEXT)
+        found = [choice for _, choice in choices]
+        if float in kinds:
+            found = [*map(float, found)]
+        values = pa.array(found, None if wanted == "number" else _TEXT)
         return _Operation(left.at, "truth", lambda value: _is_in(value, values), [left])
 
     def _read_choice(self) -> tuple[int, str | float]:
