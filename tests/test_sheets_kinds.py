@@ -232,18 +232,33 @@ def test_a_csv_file_is_read_in_the_encoding_that_is_named(tmp_path, encoding):
     assert again.others["outcome"].tolist() == ["unchanged"] * 2
 
 
-def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
-    """Results that an encoding cannot represent are written in UTF-8 with a byte order mark."""
-    path = tmp_path / "pets.csv"
-    path.write_bytes(ENCODED.replace("Łódź", "Rex").encode("cp1252"))
-    sheet = read_sheet(path, encoding="cp1252")
-    results = results_of(sheet).assign(message="Łódź")
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("cp1252", "Łódź"),
+        ("cp932", "\u301cRex"),
+        ("shift_jis", "\u00a5 100"),
+        ("euc_jp", "\u203e"),
+        ("cp950", "Rex \u2022"),
+        ("euc_kr", "\u3164 Rex"),
+    ],
+)
+def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path, encoding, message):
+    """Results that an encoding cannot represent, or would change, are written in UTF-8 with a byte
+    order mark.
+    """
+    path, text = tmp_path / "pets.csv", "id;name;status\r\n1;Mia;sold\r\n2;Rex;sold\r\n"
+    path.write_bytes(text.encode(encoding))
+    sheet = read_sheet(path, encoding=encoding)
+    results = results_of(sheet).assign(message=message)
     backup = write_back(sheet, results)
-    assert backup.read_bytes() == ENCODED.replace("Łódź", "Rex").encode("cp1252")
+    assert backup.read_bytes() == text.encode(encoding)
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
-    assert read_sheet(path).others["message"].tolist() == ["Łódź"] * 2
-    with pytest.raises(SheetError, match="byte order mark of UTF-8, so it is not cp1252") as caught:
-        read_sheet(path, encoding="cp1252")
+    assert read_sheet(path).others["message"].tolist() == [message] * 2
+    with pytest.raises(
+        SheetError, match=f"byte order mark of UTF-8, so it is not {encoding}"
+    ) as caught:
+        read_sheet(path, encoding=encoding)
     assert caught.value.hint == "Leave out the encoding."
 
 

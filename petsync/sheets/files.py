@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -401,16 +401,19 @@ class Source:
         return hashlib.sha256(self.content).hexdigest()
 
     def encode(self, data: bytes) -> bytes:
-        """Return the UTF-8 `data` in the file's encoding. If this encoding lacks a character,
-        return UTF-8 with a byte order mark; such a file must be read without an encoding.
+        """Return the UTF-8 `data` in the file's encoding. If this encoding lacks a character, or
+        would replace it with a similar one, return UTF-8 with a byte order mark; such a file must
+        be read without an encoding.
         """
         if not self.encoding:
             return data
         text = data.decode()
-        try:
-            return text.encode(self.encoding)
-        except UnicodeEncodeError:
-            return codecs.BOM_UTF8 + text.removeprefix("\ufeff").encode()
+        with suppress(UnicodeError):
+            encoded = text.encode(self.encoding)
+            # The Japanese encodings turn a yen sign into a backslash, or one dash into another.
+            if encoded.decode(self.encoding) == text:
+                return encoded
+        return codecs.BOM_UTF8 + text.removeprefix("\ufeff").encode()
 
 
 def check_path(path: Path) -> None:
