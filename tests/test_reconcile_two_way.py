@@ -260,6 +260,35 @@ def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
     assert scenario.store_pets()[50].category is None
 
 
+@pytest.mark.parametrize("winner", ["ask", "store"])
+def test_a_killed_first_round_takes_nothing_from_the_store(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, winner: str
+) -> None:
+    """If a first round is killed before it writes the sheet, the next one removes no tag and no
+    photo of the store that the sheet lacks, and sends no value over which the store wins.
+    """
+    shutil.rmtree(scenario.state)
+    more = {
+        "tags": (ps.Tag(1, "calm"), ps.Tag(2, "shy")),
+        "photo_urls": ("https://shop.example/s",),
+    }
+    scenario.box.reset(changed(PETS, 1, name="Store", category=None, **more))
+    with monkeypatch.context() as patch:
+        patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+        assert scenario.run(on_conflict=winner).round.status == "interrupted"
+    assert scenario.store_pets()[1].category == DOGS
+    for status in ("done", "in-sync") if winner == "store" else ("conflicts", "conflicts"):
+        assert scenario.run(on_conflict=winner).round.status == status
+        pet, row_pet = scenario.store_pets()[1], scenario.sheet_pets()[1]
+        assert pet.name == "Store"
+        assert (
+            {tag.name for tag in pet.tags} == {tag.name for tag in row_pet.tags} == {"calm", "shy"}
+        )
+        assert (
+            {*pet.photo_urls} == {*row_pet.photo_urls} == {*PETS[0].photo_urls, *more["photo_urls"]}
+        )
+
+
 def test_tags_that_nobody_knows_the_past_of_are_joined(scenario: Scenario) -> None:
     """Without a base, the tags of both sides are joined, because each may have been added on one
     side or removed on the other.
@@ -299,6 +328,27 @@ def test_a_number_of_an_unknown_category_stays_in_conflict(scenario: Scenario) -
         assert category is not None
         assert category.id == 77
         scenario.box.put(changed(PETS, 2, name=name)[1])
+
+
+@pytest.mark.parametrize("profile", ["standard", "live"])
+def test_a_first_round_leaves_no_number_beside_a_new_category(tmp_path: Path, profile: str) -> None:
+    """In a round without a base, a new category whose row has another category's number gets what
+    the store has, in new rows and in those of pets, and the next round has nothing to do.
+    """
+    with Sandbox(auth=False, profile=profile, pets=changed(PETS, 1, category=None)) as box:
+        guard = Guard(max_update=Limit(1.0))
+        scenario = CsvScenario(box, tmp_path, {"mode": "two-way", "guard": guard})
+        scenario.write(changed(PETS, 1, category=ps.Category(DOGS.id, "Birds")))
+        rows = scenario.rows()
+        new = {"status": "sold", "category": "Birds"}
+        ids = [str(DOGS.id), ""]
+        more = [{"name": f"New {n}", "category_id": number, **new} for n, number in enumerate(ids)]
+        scenario.save([*rows, *([each.get(name, "") for name in rows[0]] for each in more)])
+        report = scenario.run()
+        assert (report.round.exit_code, report.round.status, report.open) == (0, "done", ())
+        report = scenario.run()
+        assert (report.round.exit_code, report.round.status, report.open) == (0, "in-sync", ())
+        assert {scenario.cell(number, "category_id") for number in (1, 13, 14)} <= {"", "0"}
 
 
 # The preview: a dry run lists every cell that the next round writes.

@@ -755,6 +755,8 @@ def with_report(base: Base | None, report: Report) -> Base:
     The sheet has not been written yet: it has the values from which the run's plan was made.
     """
     start = base or _build_empty_base(report.plan.store, report.started)
+    # A plan that merges leaves values of the store that the sheet does not have.
+    sends_all = base is None and report.plan.options.two_way
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
     old = {pet.id: pet for pet in pets_of(ids, start.rows)}
     moves: dict[int, tuple[Pet, Pet] | None] = {}
@@ -764,16 +766,15 @@ def with_report(base: Base | None, report: Report) -> Base:
         before = old.get(pet_id)
         clashes = {clash.column for clash in clashes_by_row.get(change.row, ())}
         clashes |= report.plan.options.unsent_units
-        is_new = before is None and isinstance(change, Update)
-        if is_new and base is not None:
-            before = Pet(id=pet_id)
-        elif before is None and isinstance(change, Update):
-            before = _build_agreed_pet(change, clashes)
+        is_agreed = False
+        if before is None and isinstance(change, Update):
+            is_agreed = sends_all
+            before = _build_agreed_pet(change, clashes) if is_agreed else Pet(id=pet_id)
         moves[pet_id] = _apply_sent_change(
             change, pet_id, before, start.sheet_pets.get(pet_id, before), start
         )
         # The two sides disagree on the cells of a clashing category.
-        if _changes_category(change) or (is_new and base is None and "category" not in clashes):
+        if _changes_category(change) or (is_agreed and "category" not in clashes):
             cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.is_in_store]
     return replace(
@@ -787,13 +788,10 @@ def with_report(base: Base | None, report: Report) -> Base:
 
 
 def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
-    """Return the values on which both sides agree for a pet before its first change.
-
-    These are the store's values, except in clashing fields and in tags and photos that the change
-    merges.
+    """Return the values on which both sides agree for a pet before its first change, which sends
+    every value of its row that differs. These are the store's values, except in clashing fields.
     """
-    unclear = {*clashes, *(column for column in change.fields if column in LISTS)}
-    columns = [column for unit in UNITS if unit in unclear for column in COLUMNS_OF[unit]]
+    columns = [column for unit in UNITS if unit in clashes for column in COLUMNS_OF[unit]]
     return with_fields(change.before, Pet(id=change.pet_id), columns)
 
 

@@ -626,7 +626,7 @@ class Comparer:
         return build_inbound(
             comparison.sheet,
             comparison.seen,
-            self._complete_base(comparison.base, comparison.sheet, comparison.seen, pet_ids),
+            self.complete_base(comparison, added),
             decided,
             lead="store" if job.mode == "pull" else "merge",
             created=_now(),
@@ -640,6 +640,13 @@ class Comparer:
             candidates=self._may_have_rows(comparison, pet_ids),
             guard=job.guard,
         )
+
+    def complete_base(self, comparison: Comparison, added: Mapping[int, int]) -> Base | None:
+        """Return the base of a comparison; in mode two-way, also with the pets that both sides have
+        and for which no agreed values are known. `added` has, by row, the ids of new pets.
+        """
+        pet_ids = {**comparison.pet_ids, **added}
+        return self._complete_base(comparison.base, comparison.sheet, comparison.seen, pet_ids)
 
     def _may_have_rows(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> dict[int, str]:
         """Return the pets that runs added from this sheet and that no row names, by id.

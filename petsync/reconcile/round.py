@@ -557,6 +557,15 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         _Execution(context, comparer, comparison, start).run()
 
 
+def _find_base_after(
+    comparer: Comparer, comparison: Comparison, base: Base | None, report: Report
+) -> Base:
+    """Return the base after a run. In a first round of mode two-way, it also has the values on
+    which the two sides agreed before the run; the others are unknown.
+    """
+    return with_report(comparer.complete_base(comparison, {}) if base is None else base, report)
+
+
 def _plan_inbound_after(
     comparer: Comparer,
     comparison: Comparison,
@@ -569,10 +578,11 @@ def _plan_inbound_after(
     `comparison` is from before the run, and `now` from after it; `start` has the base after it.
     """
     # Both sides agree on what the run sent. Unedited cells get the store's value.
-    base = None if now.base is None else start.base
-    now = replace(now, base=base, pet_ids={**now.pet_ids, **comparison.pet_ids})
+    now = replace(now, base=start.base, pet_ids={**now.pet_ids, **comparison.pet_ids})
+    # Without a base, no row can have been removed.
+    may_delete = start.may_delete and comparison.base is not None
     inbound = comparer.plan_inbound(
-        now, comparison.decided, assigned_ids(report), may_delete=start.may_delete
+        now, comparison.decided, assigned_ids(report), may_delete=may_delete
     )
     return inbound, now
 
@@ -603,7 +613,7 @@ def _preview(
         known_ids = {*ids_of(comparison.seen.known_pets), *sheet.named_ids, *agreed}
         report = expect_report(plan, known_ids)
         now = replace(comparison, seen=with_sent_changes(comparison.seen, report))
-        start = replace(start, base=with_report(start.base, report))
+        start = replace(start, base=_find_base_after(comparer, comparison, start.base, report))
     if comparison.inbound is not None:
         planned = comparison.inbound
         inbound, _ = _plan_inbound_after(comparer, comparison, now, start, report)
@@ -722,7 +732,7 @@ class _Execution:
             progress=False,
         )
         self.context.note_report(report)
-        self.base = with_report(self.base, report)
+        self.base = _find_base_after(self.comparer, self.comparison, self.base, report)
         self.start = replace(self.start, runs=self.start.runs | {mark_of(report)})
 
     def _write(self) -> None:
