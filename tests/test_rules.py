@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 import re
+import unicodedata
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,41 @@ def test_no_violation_hides_another(tmp_path: Path) -> None:
     found = [(each.rule, each.problem) for each in sheet.problems if each.row == 6]
     assert [code for code, _ in found] == ["unknown-status", "rule:a", "rule:b", "rule:c"]
     assert found[2][1] == "Ask Ann."
+
+
+ACCENTS = (
+    "id,name,category,tags,Größe\n"
+    "1,Zoë,Café,café; shy,Über\n"
+    "2,Zoe\u0308,Cafe\u0301,cafe\u0301; shy,U\u0308ber\n"
+)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    ("keys", "places"),
+    [
+        ({"columns": ["name", "category", "Größe"], "values": ["Zoë", "Café", "Über"]}, []),
+        ({"columns": ["tags"], "values": ["café", "shy"]}, []),
+        ({"columns": ["name", "Größe"], "pattern": "Zoë|Über"}, []),
+        ({"columns": ["category"], "max_length": 4}, []),
+        ({"columns": ["name"], "unique": True}, ["2:2", "3:2"]),
+        ({"columns": ["Größe", "category"], "unique": True}, ["2:5", "3:5"]),
+        ({"expression": "name = 'Zoë' and [Größe] in ('Über') and 'café' in tags"}, []),
+        ({"expression": "not (ends_with(name, 'ë') or matches(category, 'C.*é'))"}, ["2:2", "3:2"]),
+    ],
+)
+def test_an_accent_as_a_separate_character_is_the_same_text(
+    tmp_path: Path, keys: dict[str, Any], places: list[str], form: Any
+) -> None:
+    """Rules compare texts and headers in Unicode form NFC, however the rule or the cell is typed."""
+
+    def in_form(value: Any) -> Any:
+        if isinstance(value, str):
+            return unicodedata.normalize(form, value)
+        return [*map(in_form, value)] if isinstance(value, list) else value
+
+    typed = {key: in_form(value) for key, value in keys.items()}
+    assert own(csv_of(tmp_path, ACCENTS, rules=[rule(**typed)])) == places
 
 
 def test_a_workbook_has_the_cells_of_its_worksheet(tmp_path: Path) -> None:

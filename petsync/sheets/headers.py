@@ -293,8 +293,10 @@ class Mapper:
 
 @lru_cache(maxsize=1024)
 def fold_header(text: str) -> str:
-    """Return the header without spaces, underscores and hyphens, and with its case folded."""
-    return _IGNORED_CHARACTERS.sub("", text).casefold()
+    """Return the header in Unicode form NFC without spaces, underscores and hyphens, and with its
+    case folded.
+    """
+    return _IGNORED_CHARACTERS.sub("", unicodedata.normalize("NFC", text)).casefold()
 
 
 def check_mapping(source: str, mapping: Mapping[str, str], header: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ comparison with it is false, except `!=`. A division by zero also gives NaN.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -42,6 +43,7 @@ __all__ = [
     "RuleColumn",
     "Signature",
     "check_pattern",
+    "compose_text",
     "full_match",
     "parse",
 ]
@@ -76,14 +78,14 @@ class ExpressionError(ValueError):
 
 class RuleColumn:
     """The values of a column, null for a blank cell: large strings, int64 or float64 numbers, or
-    lists of large strings. `blank` is a mask of the blank cells, if a null may also be a value that
-    cannot be read.
+    lists of large strings. Texts are in Unicode form NFC, in which petsync compares them. `blank`
+    is a mask of the blank cells, if a null may also be a value that cannot be read.
     """
 
     def __init__(
         self, kind: Kind, values: pa.Array, blank: npt.NDArray[np.bool_] | None = None
     ) -> None:
-        self.kind, self.values, self._blank = kind, values, blank
+        self.kind, self.values, self._blank = kind, _compose(values), blank
 
     @cached_property
     def blank(self) -> npt.NDArray[np.bool_]:
@@ -132,6 +134,28 @@ Columns = Callable[[str], RuleColumn]
 """Returns the column with a name."""
 
 
+def _compose(values: pa.Array) -> pa.Array:
+    """Return the texts, or the lists of texts, in Unicode form NFC; other values as they are."""
+    if pa.types.is_large_list(values.type):
+        items = pc.list_flatten(values)
+        composed = _compose(items)
+        if composed is items:
+            return values
+        sizes = pc.list_value_length(values).fill_null(0).to_numpy()
+        offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, composed, mask=values.is_null())
+    if not pa.types.is_large_string(values.type):
+        return values
+    if pc.all(pc.string_is_ascii(values)).as_py() is not False:
+        return values
+    return pc.utf8_normalize(values, form="NFC")
+
+
+def compose_text(text: str) -> str:
+    """Return the text of a rule in Unicode form NFC, in which petsync compares texts."""
+    return unicodedata.normalize("NFC", text)
+
+
 def _read_numbers(texts: Any) -> Any:
     if isinstance(texts, pa.Scalar):
         return _read_numbers(pa.array([texts.as_py()], _TEXT))[0]
@@ -152,7 +176,7 @@ def full_match(texts: Any, pattern: str) -> Any:
 
     The patterns are those of RE2, whose time is linear in the text's length for every pattern.
     """
-    return pc.match_substring_regex(texts, rf"\A(?:{pattern})\z")
+    return pc.match_substring_regex(texts, rf"\A(?:{compose_text(pattern)})\z")
 
 
 def check_pattern(pattern: str) -> str:
@@ -737,4 +761,4 @@ def _number_of(text: str) -> int | float:
 
 def _text_of(token: str) -> str:
     quote = token[0]
-    return token[1:-1].replace(quote * 2, quote)
+    return compose_text(token[1:-1].replace(quote * 2, quote))

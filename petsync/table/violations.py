@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from petsync.table.arrow import list_items
 from petsync.table.cells import BLANKS
 from petsync.table.columns import KIND_OF
-from petsync.table.expressions import Columns, RuleColumn, full_match
+from petsync.table.expressions import Columns, RuleColumn, compose_text, full_match
 from petsync.table.rules import SheetRule
 
 __all__ = ["Broken", "columns_of_frame", "evaluate", "flat", "list_column", "with_nulls"]
@@ -109,7 +109,8 @@ def _test_items(test: Callable[[SheetRule, pa.Array, bool], pa.Array]) -> Any:
 
 def _are_permitted(rule: SheetRule, texts: pa.Array, has_repeats: bool) -> pa.Array:
     del has_repeats
-    return pc.is_in(texts, value_set=pa.array(rule.values, pa.large_string()))
+    values = pa.array([*map(compose_text, rule.values)], pa.large_string())
+    return pc.is_in(texts, value_set=values)
 
 
 def _are_matching(rule: SheetRule, texts: pa.Array, has_repeats: bool) -> pa.Array:
