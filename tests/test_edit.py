@@ -208,3 +208,39 @@ def test_an_edit_can_be_undone_and_made_elsewhere(store: ps.Store) -> None:
     assert one.changes == other.changes
     applied(store, one)
     assert applied(store, store.undo()) == REX
+
+
+RULES = """
+rules = [
+  { name = "price", columns = ["Price EUR"], required = true },
+  { name = "filled", columns = ["category", "tags"], required = true },
+  { name = "sold", expression = "status != 'sold' or not is_blank(category)" },
+  { name = "short", columns = ["name"], max_length = 3, severity = "warning" },
+  { name = "drift", columns = ["category"], values = ["Birds"], applies_to = "store" },
+]
+"""
+
+
+def test_an_edit_keeps_the_rules_about_its_fields(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules of petsync.toml look at the pet as the edit would leave it, and only at the fields that
+    it changes: an error is refused, and a warning is a note.
+    """
+    (tmp_path / "petsync.toml").write_text(RULES)
+    monkeypatch.chdir(tmp_path)
+    box.put(ps.Pet(id=9, name="Tweety", status="available", tags=(ps.Tag(1, "calm"),)))
+    with ps.connect(box.url, state=tmp_path / "state", environ={}) as store:
+        plan = store.edit(7, status="sold")
+        assert [(change.fields, plan.notes) for change in plan.changes] == [(("status",), ())]
+        assert store.edit(9, photo_urls=["https://shop.example/b.jpg"]).changes
+        with pytest.raises(ps.errors.FindingsError, match="pet 7, category: The cell is blank"):
+            store.edit(7, category="")
+        with pytest.raises(ps.errors.FindingsError, match="pet 9, status: The row breaks"):
+            store.edit(9, status="sold")
+        assert store.edit(9, status="sold", category="Dogs").changes
+        (note,) = store.edit(7, name="Long").notes
+        assert note == (
+            "pet 7, name: It must have at most 3 characters. "
+            "The rule short in petsync.toml says so."
+        )

@@ -139,7 +139,7 @@ ACCENTS = (
 def test_an_accent_as_a_separate_character_is_the_same_text(
     tmp_path: Path, keys: dict[str, Any], places: list[str], form: Any
 ) -> None:
-    """Rules compare texts and headers in Unicode form NFC, however the rule or the cell is typed."""
+    """Rules compare texts and headers in Unicode form NFC, however each of them is typed."""
 
     def in_form(value: Any) -> Any:
         if isinstance(value, str):

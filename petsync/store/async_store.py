@@ -74,7 +74,7 @@ class AsyncStore:
             self._images.load_uploads,
             self._read_parts,
         )
-        self._editor = PetEditor(self.api, self.snapshot, self.plan, self.read)
+        self._editor = PetEditor(self.api, self.snapshot, self.plan, self.read, self.settings.rules)
 
     compare = delegate("_comparer", SheetComparer.compare)
     read_with_snapshot = delegate("_comparer", SheetComparer.read_with_snapshot)
@@ -526,8 +526,11 @@ def _check_effect(sheet: object, options: ReadKeywords) -> None:
         return
     is_read = isinstance(sheet, Sheet)
     given = [name for name in ("tab", "encoding") if options.get(name) is not None]
-    only_read = ("mapping", "rules") if is_read else ()
-    given += [name for name in only_read if options.get(name)]
+    if is_read and options.get("mapping"):
+        given.append("mapping")
+    # No rules are a choice, too.
+    if is_read and options.get("rules") is not None:
+        given.append("rules")
     if given:
         what = "a Sheet, which is already read" if is_read else "a DataFrame, which has no file"
         raise SettingsError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Unpack
@@ -16,6 +16,7 @@ from petsync.errors import FindingsError, SettingsError
 from petsync.models import Category, Pet, Tag
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
+from petsync.plan.drift import find_drift
 from petsync.plan.guard import NO_GUARD, Guard, UpdateKeywords, guard_from
 from petsync.plan.plan import Plan
 from petsync.table.arrow import PetTable, rows_from_pets
@@ -23,6 +24,7 @@ from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets, unique_texts
 from petsync.table.lists import as_items
+from petsync.table.rules import SheetRule, describe
 from petsync.table.sheet import Sheet
 
 __all__ = ["PetEditor"]
@@ -35,12 +37,15 @@ _OTHERS_NOTE = "nothing happens to"
 
 @dataclass(frozen=True, slots=True)
 class PetEditor:
-    """Makes plans that edit one pet; `snapshot`, `plan` and `read` are the store's methods."""
+    """Makes plans that edit one pet; `snapshot`, `plan` and `read` are the store's methods. The
+    `rules` are those of petsync.toml.
+    """
 
     api: AsyncApi
     snapshot: Callable[[], Awaitable[Snapshot]]
     plan: Callable[..., Awaitable[Plan]]
     read: Callable[..., Sheet]
+    rules: Sequence[SheetRule]
 
     @show_keywords(UpdateKeywords)
     async def edit(
@@ -67,7 +72,8 @@ class PetEditor:
         the pet itself again.
 
         Raises NotFoundError if the pet does not exist, and FindingsError for a value that is also
-        an error in a sheet, such as an empty name.
+        an error in a sheet, such as an empty name, and if the changed pet breaks a rule of
+        petsync.toml about a changed field.
         """
         number = arguments.pet_id(pet_id)
         guard = guard_from(limits, guard, known=UpdateKeywords, function="edit")
@@ -77,10 +83,13 @@ class PetEditor:
         given = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
         current = await self.api.get_pet_by_id(number)
         known = _with_pet(await self.snapshot() if given is None else given, current)
-        sheet = self.read(_frame(number, values), known_statuses=unique_texts(known.rows, "status"))
+        known_statuses = unique_texts(known.rows, "status")
+        # The row has only the given values, so the rules look at the changed pet instead.
+        sheet = self.read(_frame(number, values), known_statuses=known_statuses, rules=())
         _check_values(sheet, number)
         sheet = replace(sheet, source=f"edit of pet {number}", base=base)
-        return _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
+        plan = _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
+        return _apply_rules(self.rules, plan)
 
 
 def _collect_fields(
@@ -167,6 +176,37 @@ def _check_values(sheet: Sheet, pet_id: int) -> None:
                 f"pet {pet_id}, {each.column}: {value}{each.problem}",
                 hint=each.suggestion.replace("leave the value out", f"leave {each.column} out"),
             )
+
+
+def _apply_rules(rules: Iterable[SheetRule], plan: Plan) -> Plan:
+    """Return the plan with a note on each rule about a changed field that its pet then breaks.
+    Raises FindingsError if the severity of such a rule is `error`.
+    """
+    notes: list[str] = []
+    for change in plan.changes:
+        pet = change.after
+        if pet is None:
+            continue
+        changed = {*change.fields}
+        concerned = [
+            each
+            for each in rules
+            if each.enabled and each.applies_to == "sheet" and _is_about(each, changed)
+        ]
+        drifts = [*find_drift(concerned, rows_from_pets([pet]))]
+        for rule in (each.rule for each in drifts):
+            text = f"pet {pet.id}, {rule.marked_columns[0]}: {describe(rule)}"
+            where = f"The rule {rule.name} in petsync.toml says so."
+            if rule.severity == "error":
+                raise FindingsError(text, hint=where)
+            notes.append(f"{text.rstrip('.')}. {where}")
+    return msgspec.structs.replace(plan, raw_notes=(*plan.raw_notes, *notes)) if notes else plan
+
+
+def _is_about(rule: SheetRule, changed: Collection[str]) -> bool:
+    """Return whether the rule needs only columns of pets, and one of those that are changed."""
+    used = {*rule.used_columns}
+    return used.issubset(COLUMNS) and not used.isdisjoint(changed)
 
 
 def _strip_addresses(plan: Plan) -> Plan:
