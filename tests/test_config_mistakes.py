@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -97,6 +98,16 @@ MISTAKES = (
             "rules[1].columns", "must be a list of text", 'Write columns = ["b"]'),
     Mistake("rules as one table", '[rules]\nname = "a"\ncolumns = ["b"]\nunique = true', 6,
             "rules", "must be a list of tables", "Write [[rules]]"),
+    Mistake("rules as texts", f'rules = ["a"]\n{JOB}', 1, "rules[1]",
+            "is text, and must be a list of tables", "Write [[rules]]", whole=True),
+    Mistake("a job's rules as lists", 'rules = [[1]]', 6, "jobs.catalogue.rules[1]",
+            "is a list, and must be a list of tables", "Write [[jobs.catalogue.rules]]"),
+    Mistake("number of very many digits", f'timeout = 1{"0" * 5000}', 6, "",
+            "too many digits", "shorter", schema=False),
+    Mistake("very long number", f'timeout = 0x{"f" * 5000}', 6, "jobs.catalogue.timeout",
+            "is a very long number", "timeout = 30"),
+    Mistake("lists in lists", f'tags = {"[" * 3000}{"]" * 3000}', 6, "",
+            "nested too deep", "fewer levels", schema=False),
     Mistake("limits of a rule", '[[rules]]\nname = "a"\ncolumns = ["b"]\nminimum = "much"', 9,
             "rules[1].minimum", "must be a number", "Write, for example, minimum = 0."),
     Mistake("no job", 'url = "https://shop.example/v2"', 1, "", "there is no job",
@@ -462,6 +473,20 @@ def mistakes_in(folder: Path, text: str) -> tuple[Problem, ...] | None:
     except ConfigurationError as error:
         return error.problems
     return None
+
+
+def test_a_long_list_is_not_parsed_again_for_each_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line of a mistake behind a list of 2,000 lines is found without 2,000 attempts."""
+    attempts = []
+    loads = tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: attempts.append(text) or loads(text))
+    values = "".join(f'  "{number}",\n' for number in range(2_000))
+    rule = f'[[rules]]\nname = "a"\ncolumns = ["id"]\nvalues = [\n{values}]\nsevrity = "error"\n'
+    (result,) = problems(tmp_path, f"{JOB}{rule}")
+    assert (result.line, result.key) == (2_011, "rules[1].sevrity")
+    assert len(attempts) < 100
 
 
 def test_a_line_of_many_is_found(tmp_path: Path) -> None:

@@ -396,8 +396,11 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: boo
 
 
 def _read_content(path: Path) -> Mapping[str, Any]:
+    # Its options are only needed here.
+    from petsync.config.syntax import parse_toml
+
     try:
-        return tomllib.loads(read_file(path))
+        return parse_toml(read_file(path))
     except FileNotFoundError:
         raise SettingsError(f"there is no {path}", hint="There is nothing to confirm.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -908,15 +908,14 @@ _MAX_COMPLETIONS = 50
 
 def complete_jobs(ctx: click.Context, _: click.Parameter, prefix: str) -> list[str]:
     """Return the names of the jobs in the given configuration, else in petsync.toml."""
-    import tomllib
-
+    from petsync.config.syntax import parse_toml
     from petsync.settings import read_file
 
     found: list[str] = []
     path = Path(ctx.params.get("config") or "petsync.toml")
     # Completion cannot report errors.
     with suppress(OSError, ValueError):
-        jobs = tomllib.loads(read_file(path)).get("jobs", {})
+        jobs = parse_toml(read_file(path)).get("jobs", {})
         found = [name for name in jobs if name.startswith(prefix)]
     return found
 

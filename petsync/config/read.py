@@ -32,6 +32,7 @@ from petsync.config.syntax import (
     explain_syntax_error,
     line_of,
     lines_of,
+    parse_toml,
 )
 from petsync.config.values import VARIABLE, BadValueError, Kind, format_value
 from petsync.errors import ConfigurationError, Problem, SettingsError
@@ -212,11 +213,10 @@ class Reader:
         """Remove an invalid value; a required option gets its example. A valid rule replaces an
         invalid one.
         """
-        at = next((n for n, key in enumerate(path) if _RULE.fullmatch(key)), None)
-        if at is not None:
-            _look_up(content, path[: at + 1]).clear()
-            _look_up(content, path[: at + 1]).update(_VALID_RULE)
-            return
+        for at, key in enumerate(path):
+            if rule := _RULE.fullmatch(key):
+                _look_up(content, (*path[:at], "rules"))[int(rule[1]) - 1] = dict(_VALID_RULE)
+                return
         table = _look_up(content, path[:-1])
         option = _option_at(path)
         if isinstance(table, dict) and option is not None and option.is_required:
@@ -507,7 +507,7 @@ def read_document(file: Path) -> ConfigDocument:
 def _read_or_refuse(file: Path) -> ConfigDocument | ConfigurationError:
     try:
         text = read_file(file)
-        return ConfigDocument(file, text, tomllib.loads(text))
+        return ConfigDocument(file, text, parse_toml(text))
     except FileNotFoundError:
         return ConfigurationError(
             f"there is no {file}", hint="`petsync init` writes an example with explanations."

@@ -17,6 +17,7 @@ __all__ = [
     "explain_syntax_error",
     "line_of",
     "lines_of",
+    "parse_toml",
     "statements",
 ]
 
@@ -37,11 +38,17 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
         if not held:
             start = number
         held.append(line)
-        if _parse_toml("\n".join(held)) is not None:
+        # A list of many lines is not parsed again for each of them.
+        can_end = len(held) == 1 or _LAST_LINE.search(line) is not None
+        if can_end and _parse_toml("\n".join(held)) is not None:
             yield start, "\n".join(held)
             held = []
     if held:
         yield start, "\n".join(held)
+
+
+_LAST_LINE = re.compile(r"[\]}]|\"{3}|'{3}")
+"""Matches each line with which a statement of several lines may end."""
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
@@ -66,8 +73,14 @@ def lines_of(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(path: KeyPath, lines: Mapping[KeyPath, int]) -> int:
-    """Return the line of the path, or of the nearest table around it."""
-    return next(lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines)
+    """Return the line of the path, or of the nearest list or table around it."""
+    while path not in lines:
+        name = _POSITION.sub("", path[-1])
+        path = path[:-1] if name == path[-1] else (*path[:-1], name)
+    return lines[path]
+
+
+_POSITION = re.compile(r"\[[0-9]+\]$")
 
 
 def _paths(content: Mapping[str, Any], table: KeyPath) -> Iterator[KeyPath]:
@@ -84,9 +97,28 @@ def _paths(content: Mapping[str, Any], table: KeyPath) -> Iterator[KeyPath]:
                     yield from _paths(item, place)
 
 
-def _parse_toml(text: str) -> dict[str, Any] | None:
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML file. Raises TOMLDecodeError, also for valid TOML that Python
+    cannot read.
+    """
     try:
         return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise tomllib.TOMLDecodeError(_TOO_DEEP) from None
+    except ValueError:
+        # Python refuses numbers of thousands of digits.
+        raise tomllib.TOMLDecodeError(_TOO_LONG) from None
+
+
+_TOO_DEEP = "lists, tables or dotted names are nested too deep"
+_TOO_LONG = "a number has too many digits"
+
+
+def _parse_toml(text: str) -> dict[str, Any] | None:
+    try:
+        return parse_toml(text)
     except tomllib.TOMLDecodeError:
         return None
 
@@ -174,6 +206,10 @@ def _key_of(statement: str) -> str:
 def _suggest_line(line: str, message: str) -> tuple[str, str]:
     """Return the problem of an invalid line, and what to write instead."""
     plain = line.strip()
+    if message == _TOO_DEEP:
+        return message, "Write the values in fewer levels."
+    if message == _TOO_LONG:
+        return message, "Write a shorter number."
     if curly := _CURLY.search(line):
         return (
             f"{curly[0]} is a typographic quotation mark",

@@ -194,9 +194,11 @@ class ListKind(Kind):
             advice = "Write a value, or remove the line to use the default."
             raise BadValueError(f"{self.words}, and not empty", advice=advice)
         read = check(value)
+        seen = set()
         for number, item in enumerate(read):
-            if item in read[:number]:
+            if item in seen:
                 raise BadValueError("there only once", advice="Remove the second one.", part=number)
+            seen.add(item)
         return read
 
 
@@ -409,6 +411,9 @@ def format_value(value: object) -> str:
             text = json.dumps(value, ensure_ascii=False)
         except TypeError:
             text = "a list"
+        except ValueError:
+            # Python writes no number of thousands of digits.
+            text = "a very long number"
     else:
         text = str(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
