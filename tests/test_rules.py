@@ -321,7 +321,13 @@ def test_a_status_of_the_store_is_known_to_rules_too(tmp_path: Path) -> None:
         ({"columns": ["name"], "minimum": 5, "maximum": 4.5}, "maximum: is 4.5, below minimum"),
         ({"columns": ["name"], "maximum": math.inf}, "must be a finite number"),
         ({"columns": ["name"], "maximum": "4"}, "maximum: is '4', and must be a number"),
+        ({"columns": ["name"], "maximum": 10**400}, "must be a finite number"),
+        (
+            {"columns": ["name"], "minimum": 0, "max_length": 3},
+            "minimum: the rule also has max_len",
+        ),
         ({"columns": ["tags"], "unique": True}, "has tags, a list"),
+        ({"columns": ["tags"], "maximum": 3}, "has tags, a list, to which maximum cannot apply"),
         ({"columns": ["name"], "values": [1]}, "values: is (1,), and must be a list of texts"),
         ({"expression": "Price >"}, "expression: column 8: the expression ends too early"),
         ({"expression": "1 = 1"}, "it names no column"),
@@ -340,6 +346,14 @@ def test_an_invalid_rule_is_refused(keys: dict[str, Any], problem: str) -> None:
         rule(**keys)
     assert str(caught.value).startswith(f"rule {keys.get('name', 'own')!r}: ")
     assert problem in str(caught.value)
+
+
+def test_a_limit_may_be_a_number_of_numpy(tmp_path: Path) -> None:
+    """The limits of a rule may come from a column, such as `prices.min()`."""
+    limits = {"minimum": np.int64(0), "maximum": np.float64(12)}
+    sheet = csv_of(tmp_path, TEXT, rules=[rule(columns=["Price EUR"], **limits)])
+    assert own(sheet) == ["3:5", "4:5", "6:5"]
+    assert rule(columns=["name"], min_length=np.int32(3)) == rule(columns=["name"], min_length=3)
 
 
 def test_a_rule_that_is_not_enabled_needs_nothing_to_check(tmp_path: Path) -> None:
@@ -367,6 +381,9 @@ def test_a_failing_check_is_named(tmp_path: Path) -> None:
         (lambda rows: rows["name"] == "Rex", "a value of the type Series"),
         (lambda rows: (rows["name"] == "Rex").to_numpy(), "a value of the type ndarray"),
         (lambda rows: [["Rex"]], "does not name rows"),
+        (lambda rows: rows.set_axis(rows.index + 0.5), "its check returned the row 2.5"),
+        (lambda rows: rows.set_index("name"), "its check returned the row Bello"),
+        (lambda rows: rows.set_axis([None, *rows.index[1:]]), "its check returned the row nan"),
     ):
         with pytest.raises(SettingsError) as caught:
             csv_of(tmp_path, TEXT, rules=[rule(check=check)])

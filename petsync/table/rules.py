@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -112,6 +113,10 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
         for key in ("columns", "values"):
             if isinstance(value := getattr(self, key), list):
                 msgspec.structs.force_setattr(self, key, tuple(value))
+        for key in ("min_length", "max_length", "minimum", "maximum"):
+            # numpy's integers, such as `prices.min()`, are numbers too.
+            if isinstance(value := getattr(self, key), Integral) and type(value) is not bool:
+                msgspec.structs.force_setattr(self, key, int(value))
         if problems := [*_find_problems(self)]:
             raise RuleError(self.name, problems)
 
@@ -205,7 +210,14 @@ _WAYS = (
     "Write one of required = true, unique = true, values, pattern, min_length, max_length, "
     "minimum, maximum and expression."
 )
-_KEY_OF = {"length": ("min_length", "max_length"), "range": ("minimum", "maximum")}
+_KEYS_OF = {"length": ("min_length", "max_length"), "range": ("minimum", "maximum")}
+
+
+def _keys_of(rule: SheetRule, kind: str) -> list[str]:
+    """Return the keys with which the rule has a condition of this kind."""
+    # 0 equals False, and is a limit.
+    values = {key: getattr(rule, key) for key in _KEYS_OF.get(kind, (kind,))}
+    return [key for key, value in values.items() if value is not None and value is not False]
 
 
 def _find_problems(rule: SheetRule) -> Iterator[RuleProblem]:
@@ -223,12 +235,9 @@ def _find_problems(rule: SheetRule) -> Iterator[RuleProblem]:
     if not kinds and rule.enabled:
         yield RuleProblem("", "the rule has nothing to check", _WAYS)
     for kind in kinds[1:]:
-        # 0 equals False, and is a limit.
-        values = ((k, getattr(rule, k)) for k in _KEY_OF.get(kind, (kind,)))
-        key = next(k for k, value in values if value is not None and value is not False)
         yield RuleProblem(
-            key,
-            f"the rule also has {kinds[0]}, and can have only one of them",
+            _keys_of(rule, kind)[0],
+            f"the rule also has {_keys_of(rule, kinds[0])[0]}, and can have only one of them",
             "Make two rules of it, each with a name.",
         )
     for kind in kinds[:1]:
@@ -288,8 +297,9 @@ def _find_problems_of_columns(rule: SheetRule, kind: str) -> Iterator[RuleProble
         yield RuleProblem("columns", "has an empty name", "Write the header of the column.")
     lists = [name for name in rule.columns if KIND_OF.get(column_named(name) or "") == "list"]
     if lists and kind in ("unique", "range"):
+        key = _keys_of(rule, kind)[0]
         yield RuleProblem(
-            "columns", f"has {lists[0]}, a list, to which {kind} cannot apply", "Remove it."
+            "columns", f"has {lists[0]}, a list, to which {key} cannot apply", "Remove it."
         )
     if rule.applies_to != "store":
         return
@@ -331,10 +341,18 @@ def _length_problems(rule: SheetRule) -> Iterator[RuleProblem]:
 def _range_problems(rule: SheetRule) -> Iterator[RuleProblem]:
     least, most = rule.minimum, rule.maximum
     for key, value in (("minimum", least), ("maximum", most)):
-        if value is not None and not math.isfinite(value):
-            yield RuleProblem(key, f"is {value}, and must be a finite number", "Leave it out.")
+        if value is not None and not _is_finite(value):
+            yield RuleProblem(key, "must be a finite number of at most 308 digits", "Leave it out.")
+            return
     if least is not None and most is not None and least > most:
         yield RuleProblem("maximum", f"is {most:g}, below minimum", f"Write at least {least:g}.")
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a larger integer than any float
+        return False
 
 
 def _syntax_error(rule: SheetRule) -> ExpressionError | None:

@@ -333,8 +333,8 @@ class OwnRules:
 class _Violation(NamedTuple):
     """A violation of a check."""
 
-    row: int | None
-    """The row that breaks the check; None if the whole sheet does."""
+    row: Any
+    """The number of the row that breaks the check; None if the whole sheet does."""
     column: str = ""
     value: str = ""
     problem: str = ""
@@ -370,7 +370,15 @@ def _of_frame(found: pd.DataFrame, extra: Sequence[str]) -> Iterator[_Violation]
         for name in _FRAME_COLUMNS
     ]
     for row, column, problem, suggestion in zip(rows, *texts, strict=True):
-        yield _Violation(int(row), column, "", problem, suggestion)
+        yield _Violation(_row_of(row), column, "", problem, suggestion)
+
+
+def _row_of(label: Any) -> Any:
+    """Return the number of a row; a label that is not a whole number stays as it is."""
+    if isinstance(label, float | np.floating) and label.is_integer():
+        return int(label)
+    # None would be the whole sheet.
+    return float("nan") if label is None else label
 
 
 def _validate(schema: Any, frame: pd.DataFrame) -> Iterator[_Violation]:
