@@ -114,8 +114,9 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
             if isinstance(value := getattr(self, key), list):
                 msgspec.structs.force_setattr(self, key, tuple(value))
         for key in ("min_length", "max_length", "minimum", "maximum"):
+            value = getattr(self, key)
             # numpy's integers, such as `prices.min()`, are numbers too.
-            if isinstance(value := getattr(self, key), Integral) and type(value) is not bool:
+            if isinstance(value, Integral) and not isinstance(value, int):
                 msgspec.structs.force_setattr(self, key, int(value))
         if problems := [*_find_problems(self)]:
             raise RuleError(self.name, problems)
