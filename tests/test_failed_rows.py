@@ -333,6 +333,65 @@ def test_a_row_that_was_fixed_in_the_same_way_in_the_sheet_is_recognised(shop):
     assert shop.store.plan(workbook, **NO_LIMITS).in_sync
 
 
+def test_a_workbook_of_failed_rows_deletes_no_missing_pet(shop):
+    """A workbook of failed rows is no list of all pets: deletes of missing ones are refused, and
+    no note proposes them.
+    """
+    rows = [row_of(NEW, name="Ada"), row_of(NEW, name="Bo", status="solld")]
+    workbook = failed(shop, shop.sheet("pets.xlsx", rows))
+    for two_way in (False, True):
+        with pytest.raises(PlanError, match="delete_missing=True") as caught:
+            shop.store.plan(workbook, delete_missing=True, two_way=two_way, **NO_LIMITS)
+        assert "has only the rows of a run that failed" in caught.value.message
+    edit(workbook, fix({}))
+    plan = shop.store.plan(workbook, **NO_LIMITS)
+    assert [each.kind for each in plan.changes] == ["add"]
+    assert not [note for note in plan.notes if "of the store" in note]
+    with pytest.raises(PlanError, match="delete_missing=True"):
+        shop.store.plan(failed_again(shop, workbook), delete_missing=True, **NO_LIMITS)
+
+
+def failed_again(shop, workbook):
+    """Apply the workbook of failed rows with a new mistake, and return that of its failed rows."""
+    edit(workbook, fill("status", "solld"))
+    return failed(shop, workbook, "again.xlsx")
+
+
+def fill(column, text):
+    """Return a change for `edit` that writes the text into each cell of the column."""
+
+    def change(cells, _notes):
+        cells[column].value = text
+
+    return change
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "second"])
+def test_a_workbook_of_failed_rows_has_the_owners_and_the_matches_of_its_run(shop, again):
+    """A field that the store owns is not sent from the workbook either, and a row that means a pet
+    by its name adds none; an owner of the command replaces that of the run.
+    """
+    rows = [
+        row_of(pet(1, "Rexy"), status="sold", category="dogs"),
+        row_of(pet(2, "Mia"), id="", status="solld"),
+    ]
+    path = shop.sheet("pets.csv", rows, base=False)
+    given = {"owners": {"status": "store"}, "match_on": ["name"]}
+    run = shop.store.apply(shop.store.plan(path, **given, **NO_LIMITS))
+    assert dict(run.counts)["applied"] == 0
+    workbook = shop.store.failed_rows(run.run_id, shop.folder / "failed.xlsx").path
+    if again:
+        workbook = failed_again(shop, workbook)
+    edit(workbook, fix({}))
+    edit(workbook, fill("category", "Dogs"))
+    plan = shop.store.plan(workbook, **NO_LIMITS)
+    assert [(each.pet_id, each.fields) for each in plan.updates] == [(1, ("name",))]
+    assert not plan.adds
+    assert plan.options.owners == {"status": "store"}
+    other = shop.store.plan(workbook, owners={"status": "sheet"}, **NO_LIMITS)
+    assert (1, ("name", "status")) in [(each.pet_id, each.fields) for each in other.updates]
+
+
 def test_resume_of_the_run_does_not_send_a_fixed_row_again(shop):
     """A failed add of the run is not tried again after the workbook has added its pet."""
     report = shop.apply(shop.sheet("pets.xlsx", [row_of(NEW, name="REFUSED Kim")]))

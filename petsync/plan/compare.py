@@ -105,6 +105,7 @@ __all__ = [
     "find_unproved_ids",
     "find_unread_tabs",
     "has_ids",
+    "options_for",
 ]
 
 
@@ -1206,7 +1207,9 @@ def _find_missing(
     )
     conflicts, may_be = [*_iter_lost_id_conflicts(pairs)], _find_pets_by_row(pairs)
     if not options.delete_missing:
-        notes = [*_note_left_alone(len(places) + snapshot.unnamed), *never]
+        # Nobody expects the other pets in a workbook of failed rows.
+        is_whole = base is None or not base.source_rows
+        notes = [*_note_left_alone(len(places) + snapshot.unnamed), *never] if is_whole else []
         staying = {"left-alone": places, "not-exported": new}
         return MissingPets([], conflicts, notes, staying, may_be)
     if uncertain:
@@ -1987,6 +1990,29 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
             ),
         )
     return sheet.base
+
+
+def options_for(sheet: Sheet, options: PlanOptions) -> PlanOptions:
+    """Return the options for a plan of the sheet. A workbook of failed rows has the owners and the
+    `match_on` of its run, which `options` can replace.
+
+    Raises PlanError for such a workbook if missing pets are to be deleted: it has only a few rows
+    of its sheet.
+    """
+    base = sheet.base
+    if base is None or not base.source_rows:
+        return options
+    if options.delete_missing:
+        raise PlanError(
+            f"{sheet.source} has only the rows of a run that failed, so --delete-missing (in "
+            "Python delete_missing=True) cannot apply to it",
+            hint="Leave it out. To delete the pets that are missing in the original sheet, plan "
+            "that sheet.",
+        )
+    own: dict[str, Any] = {"owners": {**base.owners, **options.owners}}
+    if options.scope != "rows" and not options.match_on:
+        own["match_on"] = base.match_on
+    return msgspec.structs.replace(options, **own)
 
 
 def find_refusal(sheet: Sheet, *, matches_rows: bool = False) -> PlanError | None:

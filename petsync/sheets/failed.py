@@ -95,7 +95,8 @@ def write_failed_rows(
 
     The workbook has the columns of the sheet under petsync's names, and the column `original_row`,
     which names the row from which each row was copied. It has a base, and so it is compared three
-    ways. A row whose pet is known has its id. An existing file at `path` gets a backup.
+    ways, with the owners and the `match_on` of the run. A row whose pet is known has its id. An
+    existing file at `path` gets a backup.
 
     Raises SheetError if the sheet is not a file or has changed since the run, the report is for
     another sheet, `path` is the sheet itself or not an `.xlsx`, or the workbook cannot be written.
@@ -247,7 +248,12 @@ class _Excerpt:
             ).with_pets(list(self._pets_before()))
         ids = {*self.sheet.blocked_pets.values(), *self._known_ids()}
         return replace(
-            base.without(base.ids - ids), taken_at=self.report.started, tab=_TAB, source_rows={}
+            base.without(base.ids - ids),
+            taken_at=self.report.started,
+            tab=_TAB,
+            source_rows={},
+            owners={**plan.options.owners},
+            match_on=plan.options.match_on,
         )
 
     def _pets_before(self) -> Iterable[Pet]:

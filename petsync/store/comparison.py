@@ -22,7 +22,13 @@ from petsync.errors import PlanError, SettingsError
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot
-from petsync.plan.compare import Decided, compare, find_refusal, find_unproved_ids
+from petsync.plan.compare import (
+    Decided,
+    compare,
+    find_refusal,
+    find_unproved_ids,
+    options_for,
+)
 from petsync.plan.decide import FoundPets, SheetComparison
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.fields import UnreadVocabulary, Vocabulary
@@ -362,6 +368,7 @@ class SheetComparer:
             planning=options,
             rules=rules,
         )
+        options = options_for(compared.sheet, options)
         if compared.snapshot.left_out and options.match_on and "name" not in options.match_on:
             raise PlanError(
                 "a sheet that is compared in parts cannot be matched without the name",

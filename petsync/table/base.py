@@ -279,6 +279,10 @@ class Base:
     """In a workbook of failed rows: where each row is from, by the text in its cell of the column
     `original_row`.
     """
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """In a workbook of failed rows: the owners of fields in the plan of their run."""
+    match_on: tuple[str, ...] = ()
+    """In a workbook of failed rows: the columns by which that plan matched rows without an id."""
     whole_order: pd.Series[Any] | None = field(default=None, compare=False, repr=False)
     """The ids of all rows in their order, if `pets` are only some of them; otherwise None."""
     _sheet_rows: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
@@ -395,6 +399,8 @@ class Base:
             unsure={i: sorted(units) for i, units in sorted(self.unsure_units.items())}
             or msgspec.UNSET,
             source_rows=dict(self.source_rows) or msgspec.UNSET,
+            owners=dict(self.owners) or msgspec.UNSET,
+            match_on=self.match_on or msgspec.UNSET,
         )
 
     @staticmethod
@@ -444,6 +450,8 @@ class Base:
             missing_since=header.gone or {},
             unsure_units=header.unsure or {},
             source_rows=header.source_rows or {},
+            owners=header.owners or {},
+            match_on=header.match_on or (),
         )
         base._checksums.append(unpacked.checksum)
         return base
@@ -498,6 +506,8 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     gone: dict[int, str] | msgspec.UnsetType = msgspec.UNSET
     unsure: dict[int, list[str]] | msgspec.UnsetType = msgspec.UNSET
     source_rows: dict[str, SourceRow] | msgspec.UnsetType = msgspec.UNSET
+    owners: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    match_on: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Label(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
