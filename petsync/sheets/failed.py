@@ -252,7 +252,7 @@ class _Excerpt:
             taken_at=self.report.started,
             tab=_TAB,
             source_rows={},
-            owners={**plan.options.owners},
+            owners={str(unit): owner for unit, owner in plan.options.owners.items()},
             match_on=plan.options.match_on,
         )
 
