@@ -6,6 +6,7 @@ import shlex
 
 import httpx
 import openpyxl
+import pandas as pd
 import pytest
 from msgspec.structs import replace
 from times import times
@@ -390,6 +391,33 @@ def test_a_workbook_of_failed_rows_has_the_owners_and_the_matches_of_its_run(sho
     assert plan.options.owners == {"status": "store"}
     other = shop.store.plan(workbook, owners={"status": "sheet"}, **NO_LIMITS)
     assert (1, ("name", "status")) in [(each.pet_id, each.fields) for each in other.updates]
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
+@pytest.mark.parametrize("status", ["available", "solld"], ids=["refused", "blocked"])
+@pytest.mark.parametrize("category", ["Birds", "dogs", "[clear]"])
+def test_a_name_beside_another_number_is_no_edit_after_the_fix(shop, name, status, category):
+    """The category's number in the row of a fixed pet, or of a fixed new pet, stays what it was at
+    the failed run: the sheet's next plan does not take the fixed category back.
+    """
+    path = shop.folder / name
+    more = {"category": category, "category_id": 1, "status": status}
+    rows = [
+        {"id": 2, "name": "REFUSED Mia", **more},
+        {"id": None, "name": "REFUSED Kim", **more},
+    ]
+    frame = pd.DataFrame(rows).astype({"id": "Int64"})
+    (frame.to_csv if path.suffix == ".csv" else frame.to_excel)(path, index=False)
+    workbook = failed(shop, path)
+    edit(workbook, fill("category", "Birds"))
+    edit(workbook, fill("status", "available"))
+    shop.transport.is_guarded = False
+    assert shop.apply(workbook).counts["applied"] == 2
+    fixed = {each.name: each for each in shop.service.pets()}
+    plan = shop.store.plan(path, **NO_LIMITS)
+    assert not plan.changes
+    assert not [each for each in plan.conflicts if each.rule != "both-changed"]
+    assert {each.name: each for each in shop.service.pets()} == fixed
 
 
 def test_resume_of_the_run_does_not_send_a_fixed_row_again(shop):

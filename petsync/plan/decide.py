@@ -69,7 +69,7 @@ from petsync.plan.options import NEEDED, OWNABLE, UNSENT, PlanOptions, Side
 from petsync.plan.plan import describe_clashes, hint_of
 from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
-from petsync.table.base import Base
+from petsync.table.base import Base, SourceRow
 from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
 from petsync.table.frame import (
     find_rows,
@@ -125,9 +125,9 @@ class SheetComparison:
     """Pets that the service stored under another id, by the id with which they were added."""
     outside: frozenset[int] = frozenset()
     """The ids of pets outside the caller's scope; they are not deleted as missing."""
-    fixed: Mapping[int, Pet] = field(default_factory=dict)
-    """By id, the pets that a workbook of this sheet's failed rows updated, with the values of their
-    rows in this sheet at the failed run. Only for a sheet without a base.
+    fixed: Mapping[int, SourceRow] = field(default_factory=dict)
+    """By id of the pets that a workbook of this sheet's failed rows updated, their rows in this
+    sheet at the failed run. Only for a sheet without a base.
     """
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
     """The rows, by number, whose id may refer to an earlier pet, not to the pet that has this id
@@ -753,15 +753,22 @@ class Decisions:
         """
         old, record = self.sides.find_exported(pet_id), self.remarks.known.get(row.number)
         if old is None and pet_id is not None and pet_id in self._fixed:
-            return self._fixed[pet_id]
+            origin = self._fixed[pet_id]
+            return self._agreed_on(pet_id, origin.row_pet or Pet(), origin.category)
         has_agreed = record is not None and bool(
             (self._has_base and record.base) or record.fixed_in
         )
         if old is not None or record is None or not has_agreed:
             return old
-        old = msgspec.structs.replace(record.last_agreed, id=pet_id)
-        if record.category is not None and pet_id is not None:
-            row_pet = msgspec.structs.replace(old, category=record.category)
+        return self._agreed_on(pet_id, record.last_agreed, record.category)
+
+    def _agreed_on(self, pet_id: int | None, values: Pet, cells: Category | None) -> Pet:
+        """Return the values as those of the pet, and remember the row's category cells if they
+        differ.
+        """
+        old = msgspec.structs.replace(values, id=pet_id)
+        if cells is not None and pet_id is not None:
+            row_pet = msgspec.structs.replace(old, category=cells)
             self.judge.last_row_pets[pet_id] = row_pet
         return old
 

@@ -39,6 +39,7 @@ from petsync.plan.fields import (
     UNITS,
     Unit,
     Vocabulary,
+    category_cells,
     content,
     normalize,
     photo_keys,
@@ -85,6 +86,7 @@ __all__ = [
     "is_renamed",
     "mark_doubts",
     "match_source_rows",
+    "read_row_categories",
     "read_row_pets",
     "select_undos",
     "slots_of",
@@ -385,6 +387,18 @@ def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> 
         return {}
     lines = iter_rows(sheet.rows, find_rows(sheet.rows, wanted))
     return {row.number: merge_row(Pet(), row.values, vocabulary) for row in lines}
+
+
+def read_row_categories(sheet: Sheet, row_pets: Mapping[int, Pet]) -> dict[int, Category]:
+    """Return these rows' category cells by row number, if they differ from the category of the
+    row's pet: a name beside the number of another category, for example.
+    """
+    lines = iter_rows(sheet.rows, find_rows(sheet.rows, row_pets))
+    cells = {
+        line.number: Category(line.values.get("category_id"), line.values.get("category"))
+        for line in lines
+    }
+    return {row: each for row, each in cells.items() if each != category_cells(row_pets[row])}
 
 
 def find_suspects(

@@ -318,9 +318,10 @@ class Judge:
 
     def find_sheet_pet(self, old: Pet) -> Pet:
         """Return an exported pet with the sheet's last values."""
-        if self.base is None or old.id is None:
+        if old.id is None:
             return old
-        return self.base.sheet_pets.get(old.id) or self.last_row_pets.get(old.id, old)
+        exported = None if self.base is None else self.base.sheet_pets.get(old.id)
+        return exported or self.last_row_pets.get(old.id, old)
 
     def _find_edited_columns(self, unit: Unit, values: RowValues, old: Pet) -> tuple[Column, ...]:
         """Return the unit's columns in which the row differs from the export.

@@ -15,7 +15,13 @@ from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.plan.base import advance_base
 from petsync.plan.fields import Vocabulary
-from petsync.plan.lineage import actions_of, find_source_rows, read_row_pets, slots_of
+from petsync.plan.lineage import (
+    actions_of,
+    find_source_rows,
+    read_row_categories,
+    read_row_pets,
+    slots_of,
+)
 from petsync.plan.plan import Plan
 from petsync.plan.report import Outcome, Report
 from petsync.sheets.base import BASE_TAB, base_notice
@@ -206,6 +212,7 @@ class _Excerpt:
         keys = {row: str(sheet.others.at[row, ORIGINAL_ROW]).strip() for row in earlier}
         usable = [row for row in self.wanted if row in sheet.rows.index]
         pets = read_row_pets(sheet, usable, vocabulary)
+        categories = read_row_categories(sheet, pets)
         actions = actions_of(sheet, self.wanted)
         doubts = _find_doubts(plan)
         found: dict[str, SourceRow] = {}
@@ -221,6 +228,7 @@ class _Excerpt:
                 below=below,
                 action=actions.get(row, ""),
                 row_pet=pets.get(row),
+                category=categories.get(row),
             )
             key = keys.get(row, str(row))
             while key in found or (row not in earlier and key in keys.values()):

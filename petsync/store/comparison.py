@@ -57,6 +57,7 @@ from petsync.plan.uploads import (
 )
 from petsync.store.runs import RunHistory, is_same_file
 from petsync.table.arrow import ArrowTable, rows_from_pets
+from petsync.table.base import SourceRow
 from petsync.table.frame import has_action, ids_of, unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.rules import SheetRule
@@ -449,7 +450,7 @@ class SheetComparer:
 
     def _read_journal(
         self, sheet: Sheet, *, with_undone_adds: bool
-    ) -> tuple[Uploads, Mapping[int, str], Mapping[int, RestoredPet], Mapping[int, Pet]]:
+    ) -> tuple[Uploads, Mapping[int, str], Mapping[int, RestoredPet], Mapping[int, SourceRow]]:
         """Return the uploads to consider, the adds that were undone, the pets that runs restored,
         and the fixed pets.
 
@@ -464,15 +465,14 @@ class SheetComparer:
                 self._find_fixed_pets(sheet, journal),
             )
 
-    def _find_fixed_pets(self, sheet: Sheet, journal: Journal) -> Mapping[int, Pet]:
+    def _find_fixed_pets(self, sheet: Sheet, journal: Journal) -> Mapping[int, SourceRow]:
         """Return, by id, the pets that runs of workbooks of this sheet's failed rows updated, with
-        the values of their rows at the failed run; nothing for a sheet with a base, which shows
-        what was edited.
+        their rows at the failed run; nothing for a sheet with a base, which shows what was edited.
         """
         if sheet.base is not None or not sheet.digest:
             return {}
         return {
-            pet_id: msgspec.structs.replace(each.row_pet or Pet(), id=pet_id)
+            pet_id: each
             for pet_id, origins in journal.read_fixed_rows(self.url).items()
             for each in reversed(origins)
             if each.tab == sheet.tab and is_same_file(each.source, sheet.source)

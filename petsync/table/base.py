@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from petsync._json import decoder_of
 from petsync.errors import ResponseError
-from petsync.models import Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.protocol.json import decode_pets, encode_pets
 from petsync.table.arrow import (
     SCHEMA,
@@ -229,6 +229,8 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the row's pet, None if it is unknown."""
     row_pet: Pet | None = None
     """The row's values; None if an error blocks the row."""
+    category: Category | None = None
+    """The row's category cells, if they differ from the category in `row_pet`."""
     may_be: tuple[int | tuple[str, int], ...] = ()
     """The pets to which the row may belong: each by its id or, if the id is unknown, by the run
     that began to add it and by its row.

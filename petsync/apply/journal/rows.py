@@ -1338,7 +1338,7 @@ def _iter_at_source(record: RowRecord, source_rows: Mapping[int, SourceRow]) -> 
             row_pet=origin.row_pet or record.row_pet,
             # A blocked row had no values on which both sides could agree.
             agreed=None if origin.row_pet else Pet(),
-            category=None,
+            category=origin.category,
             seen="",
             fixed_in=record.source,
         )
