@@ -18,6 +18,7 @@ from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PetName,
     check_page,
+    explain_round_names,
     file_option,
     find_pet_ids,
     find_round,
@@ -34,7 +35,7 @@ from petsync.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from petsync.plan.report import Entry, PastRun, RoundReport
+    from petsync.plan.report import Entry, PastRun, Report, RoundReport
     from petsync.plan.rounds import Round
     from petsync.plan.uploads import UploadReport
     from petsync.store.runs import RunHistory
@@ -124,9 +125,7 @@ def command(
         (pet_id,) = find_pet_ids("--pet", [pet], _iter_names(context, history, pet))
         _show_pet(context, pet_id, _find_changes(context, history, pet_id, run_id))
     elif run_id:
-        _show_run(context, history, run_id, rows_shown or None, results, page)
-        if failed is not None:
-            _save_failed(context, history, run_id, failed)
+        _show_run(context, history, run_id, rows_shown or None, results, page, failed)
     else:
         store = _store(context)
         rounds, found = find_rounds(context.settings.state, job, store), history.runs(store)
@@ -268,6 +267,7 @@ def _show_run(
     limit: int | None,
     results: Path | None,
     page: Path | None,
+    failed: Path | None,
 ) -> None:
     try:
         past = history.find(run_id)
@@ -275,12 +275,23 @@ def _show_run(
         round_report = find_round(context.settings.state, run_id)
         if round_report is None:
             raise
-        _show_round(context, round_report, limit, results or page)
+        if failed is not None or results is not None:
+            with explain_round_names(context.settings.state, run_id):
+                raise
+        _show_round(context, round_report, limit, page)
         return
     if past.kind == "upload":
-        _show_upload(context, history, past, limit, results, page)
+        workbooks = {"--results": results, "--failed": failed}
+        _show_upload(context, history, past, limit, workbooks, page)
         return
-    report = history.report(past.run_id)
+    _show_report(context, history.report(past.run_id), limit, results, page)
+    if failed is not None:
+        _save_failed(context, history, past.run_id, failed)
+
+
+def _show_report(
+    context: Context, report: Report, limit: int | None, results: Path | None, page: Path | None
+) -> None:
     backup = None if results is None else save_results(report, None, results)
     if page is not None:
         save_report(report, page)
@@ -354,14 +365,15 @@ def _show_upload(
     history: RunHistory,
     past: PastRun,
     limit: int | None,
-    results: Path | None,
+    workbooks: Mapping[str, Path | None],
     page: Path | None,
 ) -> None:
-    if results is not None:
-        raise click.UsageError(
-            f"--results: run {past.run_id} uploaded images, and has no rows for a workbook. "
-            "--report FILE.html shows what happened to each file."
-        )
+    for option, path in workbooks.items():
+        if path is not None:
+            raise click.UsageError(
+                f"{option}: run {past.run_id} uploaded images, and has no rows for a workbook. "
+                "--report FILE.html shows what happened to each file."
+            )
     entries, report = history.entries(past.run_id), _load_upload(history, past)
     if context.as_json:
         files = None if report is None else report.results

@@ -186,6 +186,9 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     assert output["report"] in shown.out
     assert shell("runs", output["id"], "--json").json["round"]["id"] == output["id"]
     assert shell("runs", output["id"], "--report", "x.html").code == 64
+    refused = shell("runs", output["id"], "--failed", "x.xlsx")
+    assert (refused.code, refused.out) == (1, "")
+    assert "It sent nothing to the store." in refused.err
     undone = shell("undo", output["id"], "--url", text.split('"')[1])
     assert undone.code == 1
     assert "is a round, not a run in the journal" in undone.err
@@ -203,6 +206,18 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     assert "petsync apply" not in page
     assert output["report"] in page
     assert "2 runs outside rounds, 2 changes for the store; the last" in page
+
+
+@pytest.mark.parametrize("option", ["--failed", "--results"])
+def test_a_workbook_of_a_round_names_its_run(shell: Shell, config: Path, option: str) -> None:
+    """A workbook has the rows of a run: for the id of a round, the error names the round's run."""
+    round_ = shell("reconcile", str(config), "--json").json["rounds"][0]["round"]
+    (run,) = round_["runs"]
+    refused = shell("runs", round_["id"][:22], option, "rows.xlsx")
+    assert (refused.code, refused.out) == (1, "")
+    assert "is a round, not a run in the journal" in refused.err
+    assert run in refused.err
+    assert shell("runs", run, option, "rows.xlsx").code == 0
 
 
 def test_a_plan_that_no_longer_waits(
