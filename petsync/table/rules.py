@@ -116,7 +116,7 @@ class SheetRule(msgspec.Struct, frozen=True, kw_only=True):
         for key in ("min_length", "max_length", "minimum", "maximum"):
             value = getattr(self, key)
             # numpy's integers, such as `prices.min()`, are numbers too.
-            if isinstance(value, Integral) and not isinstance(value, int):
+            if not isinstance(value, int) and isinstance(value, Integral):
                 msgspec.structs.force_setattr(self, key, int(value))
         if problems := [*_find_problems(self)]:
             raise RuleError(self.name, problems)
