@@ -45,6 +45,10 @@ def test_the_schema_is_up_to_date() -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_the_schema_sees_what_a_schema_can(mistake: Mistake) -> None:
     """The schema finds exactly those mistakes that a JSON Schema can express."""
+    if mistake.schema is None:
+        with pytest.raises((RecursionError, ValueError), match=r"recursion|4300 digits"):
+            VALIDATOR.is_valid(tomllib.loads(mistake.file))
+        return
     is_valid = VALIDATOR.is_valid(tomllib.loads(mistake.file))
     assert is_valid is not mistake.schema
 

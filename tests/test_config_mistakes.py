@@ -27,7 +27,8 @@ SECRET = "s3cr3t-value-of-a-variable"
 @dataclass(frozen=True)
 class Mistake:
     """A mistake (its name), its place, and its message and suggestion; `text` follows JOB, whose
-    last line is 5, unless it is `whole`. `schema`: whether a JSON Schema can find it.
+    last line is 5, unless it is `whole`. `schema`: whether a JSON Schema can find it; None if no
+    validator in Python gets so far.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Mistake:
     says: str
     suggests: str
     whole: bool = False
-    schema: bool = True
+    schema: bool | None = True
 
     @property
     def file(self) -> str:
@@ -103,11 +104,11 @@ MISTAKES = (
     Mistake("a job's rules as lists", 'rules = [[1]]', 6, "jobs.catalogue.rules[1]",
             "is a list, and must be a list of tables", "Write [[jobs.catalogue.rules]]"),
     Mistake("number of very many digits", f'timeout = 1{"0" * 5000}', 6, "",
-            "too many digits", "shorter", schema=False),
+            "too many digits", "shorter", schema=None),
     Mistake("very long number", f'timeout = 0x{"f" * 5000}', 6, "jobs.catalogue.timeout",
-            "is a very long number", "timeout = 30"),
+            "is a very long number", "timeout = 30", schema=None),
     Mistake("lists in lists", f'tags = {"[" * 3000}{"]" * 3000}', 6, "",
-            "nested too deep", "fewer levels", schema=False),
+            "nested too deep", "fewer levels", schema=None),
     Mistake("limits of a rule", '[[rules]]\nname = "a"\ncolumns = ["b"]\nminimum = "much"', 9,
             "rules[1].minimum", "must be a number", "Write, for example, minimum = 0."),
     Mistake("no job", 'url = "https://shop.example/v2"', 1, "", "there is no job",
