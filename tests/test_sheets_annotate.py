@@ -23,6 +23,7 @@ from petsync.sheets.sidecar import sidecar_path
 from petsync.sheets.xlsx.annotate import ERROR, MAX_COMMENTS, WARNING
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base
+from petsync.table.rules import SheetRule
 
 pytestmark = pytest.mark.slow
 
@@ -257,6 +258,19 @@ def test_a_fixed_cell_gets_its_own_colour_back(tmp_path):
     assert comments(sheet)["C3"] == "Mia told me so"
     assert "A4" not in colours(sheet)
     assert "A4" not in comments(sheet)
+
+
+def test_the_mark_of_an_own_rule_is_replaced_too(tmp_path):
+    """The mark of a user's own rule does not pile up, and goes once the cell keeps the rule."""
+    rules = [SheetRule(name="Max_2.x", columns=("name",), max_length=2)]
+    path = plain(tmp_path / "pets.xlsx", [["id", "name", "status"], ["1", "Rex", "sold"]])
+    for name in ("one.xlsx", "two.xlsx"):
+        annotate_sheet(read_sheet(path, rules=rules), path := tmp_path / name)
+        tab = openpyxl.load_workbook(path).active
+        assert comments(tab) == {"B2": "petsync: It must have at most 2 characters. (rule:Max_2.x)"}
+        assert [*colours(tab)] == ["B2"]
+    _, _, tab = annotated(path)
+    assert comments(tab) == colours(tab) == {}
 
 
 def test_an_answer_to_petsync_is_kept(tmp_path):

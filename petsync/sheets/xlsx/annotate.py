@@ -34,6 +34,7 @@ from petsync.sheets.xlsx.edit_parts import (
 from petsync.sheets.xlsx.write import OWN_RULE, hide_lines, name_base
 from petsync.sheets.xlsx.xml import MarkupError
 from petsync.table.cells import make_visible
+from petsync.table.rules import RULE_PREFIX
 from petsync.table.sheet import Finding, Sheet
 from petsync.workbook import MAX_CELL, MAX_ROWS, CellStyle, bulk_workbook, height_xml, row_xml
 
@@ -167,7 +168,10 @@ _FONT = (
 )
 # One finding in a comment: the problem, the suggestion on the next line if there is one, and the
 # code at the end.
-_OWN_TEXT = re.compile(r"(?:\A|(?<=\n))petsync: [^\n]+(?:\n[^\n]+)?? \([a-z0-9-]+\)(?:\n+|\Z)")
+_OWN_TEXT = re.compile(
+    r"(?:\A|(?<=\n))petsync: [^\n]+(?:\n[^\n]+)?? "
+    rf"\((?:[a-z0-9-]+|{RULE_PREFIX}[A-Za-z0-9_.-]+)\)(?:\n+|\Z)"
+)
 _ILLEGAL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
