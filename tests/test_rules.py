@@ -256,6 +256,16 @@ def test_all_places_of_a_repeated_value_are_named(tmp_path: Path) -> None:
     assert "line 16" not in sheet.problems[14].problem
 
 
+def test_rows_repeat_the_action_that_the_sheet_lacks(tmp_path: Path) -> None:
+    """A sheet without an action column merges all rows, so a rule can compare their actions."""
+    rules = [rule(columns=["action", "name"], unique=True)]
+    sheet = csv_of(tmp_path, "id,name\n1,Rex\n2,Ida\n3,Rex\n", rules=rules)
+    assert [(each.row, each.column, each.problem) for each in sheet.problems] == [
+        (2, "action", "The same values are also in line 4."),
+        (4, "action", "The same values are also in line 2."),
+    ]
+
+
 def test_a_dataframe_has_its_rows(tmp_path: Path) -> None:
     """In a DataFrame, a violation is in the row and the column; numbers stay numbers."""
     frame = pd.DataFrame({"id": [1, 2], "name": ["Bello", "Luna"], "price": [1.5, np.nan]})

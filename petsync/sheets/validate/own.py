@@ -262,11 +262,15 @@ class OwnRules:
             yield from (Note(code, text, problem) for text in texts)
 
     def _texts_at(self, column: str, rows: np.ndarray[Any, Any]) -> list[str]:
-        position = {**self.headers.others, **self.headers.columns}.get(column)
-        if position is None:  # the action of a sheet without this column
+        position = self._position(column)
+        if position is None:
             return [""] * len(rows)
         texts: list[str] = self.grid.columns[position].text.take(pa.array(rows)).to_pylist()
         return texts
+
+    def _position(self, column: str) -> int | None:
+        """Return the position of a column; None for the action of a sheet without this column."""
+        return {**self.headers.others, **self.headers.columns}.get(column)
 
     def _describe_repeats(
         self,
@@ -279,8 +283,8 @@ class OwnRules:
         members: dict[int, list[int]] = {}
         for at, group in zip(rows.tolist(), groups[rows].tolist(), strict=True):
             members.setdefault(group, []).append(at)
-        position = {**self.headers.others, **self.headers.columns}[column]
-        place = self.grid.places[position]
+        position = self._position(column)
+        place = "" if position is None else self.grid.places[position]
         what = "value is" if len(rule.used_columns) == 1 else "values are"
         for at, text in zip(rows.tolist(), texts, strict=True):
             same = members[int(groups[at])]
