@@ -23,7 +23,7 @@ from journals import PETS, STARTED, STORE, begin_run, intended, result, small_pl
 from shop import error_at, plan_of, sheet_saying
 from times import times
 
-from petsync.apply.journal import Journal, RunSession
+from petsync.apply.journal import Journal, RunSession, build_row_payload
 from petsync.apply.journal.writer import _Queue
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import uploads_to
@@ -376,6 +376,27 @@ def test_runs_are_reported_the_newest_first_and_by_store(journal: Journal) -> No
     assert (new.undoes, new.sessions, new.kind) == ("x", 1, "apply")
     assert new.ended > new.started
     assert [past.run_id for past in journal.runs(STORE)] == ["run0"]
+
+
+def test_the_newest_run_is_the_last_to_begin_whatever_the_clock_says(journal: Journal) -> None:
+    """If the clock is set back between two runs, the later one is still the newest run, and the
+    later one of their sheet.
+    """
+    plan = plan_of([], sheet_saying({"name": "a", "status": "sold"}))
+    plan = msgspec.structs.replace(plan, source_digest="d")
+
+    async def work() -> None:
+        for number, run in enumerate(["first", "second"]):
+            more = {"started": f"2026-11-2{9 - number}T08:00:00+00:00", "fingerprint": ""}
+            await closed(begin_run(journal, run, plan, payload=build_row_payload(plan), **more))
+
+    asyncio.run(work())
+    assert [past.run_id for past in journal.runs()] == ["second", "first"]
+    assert journal.find("last").run_id == "second"
+    later = journal.find_later_run("first")
+    assert later is not None
+    assert later.run_id == "second"
+    assert journal.find_later_run("second") is None
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(journal: Journal) -> None:

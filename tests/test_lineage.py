@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +24,8 @@ from pairwise import each_choice, pairwise
 from scenarios import Scenario
 
 import petsync as ps
+from petsync.apply.journal.rows import _RUN_COLUMNS
+from petsync.apply.journal.schema import row_checksum
 from petsync.errors import InterruptedRunError, PetsyncError
 from petsync.models import Category, Pet
 from petsync.plan.change import Conflict
@@ -2694,6 +2696,26 @@ def test_a_run_killed_at_its_start_adds_no_row_that_was_added_before_it(
     resumed = desk.store.resume(report.run_id, progress=False, settle=0)
     assert resumed.results == report.results
     assert desk.box.pets() == [*SHOP, *renamed]
+
+
+def test_runs_keep_their_order_if_the_clock_is_set_back(list_: Desk) -> None:
+    """If the clock is set back between two runs, the later one is still the newest: an undo counts
+    after its run, and the sheet is planned as after any undo.
+    """
+    store, path = list_.store, list_.path.with_name("state") / "journal.db"
+    first = str(store.runs()["id"].iloc[0])
+    with closing(sqlite3.connect(path)) as journal, journal:
+        *values, _ = journal.execute(f"SELECT {_RUN_COLUMNS} FROM run").fetchone()
+        values[6] = (datetime.fromisoformat(values[6]) + timedelta(hours=1)).isoformat()
+        seal = row_checksum(tuple(values))
+        journal.execute("UPDATE run SET started = ?, seal = ?", (values[6], seal))
+    undo = store.apply(store.undo(guard=ps.Guard(max_delete=ps.Limit(1.0))), progress=False)
+    assert store.runs()["id"].tolist() == [undo.run_id, first]
+    plan = list_.plan()
+    assert [change.kind for change in plan.changes] == ["add", "add"]
+    report = store.apply(plan, progress=False)
+    assert list_.plan().in_sync
+    assert store.undo().undoes == report.run_id
 
 
 @pytest.mark.parametrize("folder", ["state", "elsewhere"])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import copy
 from functools import wraps
+from heapq import merge
 from inspect import Parameter, cleandoc, signature
 from operator import itemgetter
 from pathlib import Path
@@ -223,14 +224,14 @@ class Journal:
         Rows whose pets an undo removed are included only with `with_undone`.
         """
         with self._connection() as connection:
-            records = read_row_records(connection, store, with_undone=with_undone)
+            records = [read_row_records(connection, store, with_undone=with_undone)]
         others = self._query_others(
             store, lambda o: read_row_records(o, store, with_undone=with_undone)
         )
         for path, found in others:
             folder = str(path.parent)
-            records += [msgspec.structs.replace(each, folder=folder) for each in found]
-        return sorted(records, key=lambda each: each.run_started, reverse=True)
+            records.append([msgspec.structs.replace(each, folder=folder) for each in found])
+        return [*merge(*records, key=lambda each: each.run_started, reverse=True)]
 
     def find_later_run(self, run_id: str) -> LaterRun | None:
         """Return the newest run of the same sheet that started after this one, in any of the user's

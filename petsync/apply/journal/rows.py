@@ -523,8 +523,9 @@ def _build_damaged_run_error(run: str) -> PetsyncError:
     )
 
 
+# Runs are in the order of their rows: a start time is wrong if the clock was set back.
 _RUN_COLUMNS = "id, kind, store, source, fingerprint, undoes, started, total, options, seal"
-_RUNS = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY started DESC, rowid DESC"  # noqa: S608 - built from constants
+_RUNS = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY rowid DESC"  # noqa: S608 - built from constants
 _RUN = f"SELECT {_RUN_COLUMNS} FROM run WHERE id = ?"  # noqa: S608 - built from constants
 _BODY = "SELECT id, plan, payload, body_seal FROM run WHERE id = ?"
 _DELETE_UNSENT_RUN = """
@@ -1160,8 +1161,8 @@ def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, Remove
     if not deletes:
         return {}
     ids = msgspec.json.encode([*deletes]).decode()
-    for pet_id, started, order in connection.execute(_ADDED_PETS, (store, ids)):
-        if pet_id in deletes and (started, order) > deletes[pet_id][1:3]:
+    for pet_id, order in connection.execute(_ADDED_PETS, (store, ids)):
+        if pet_id in deletes and order > deletes[pet_id][2]:
             del deletes[pet_id]
     return {
         pet_id: RemovedPet(
@@ -1215,7 +1216,8 @@ def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> tuple[str, 
     """
     if not run.digest:
         return None
-    runs = connection.execute(_LATER_RUNS, (run.store, run.started, run.run_id)).fetchall()
+    values = {"store": run.store, "run": run.run_id, "started": run.started}
+    runs = connection.execute(_LATER_RUNS, values).fetchall()
     for started, other, source, payload in reversed(runs):
         sheet_rows = _decode_rows(payload)
         # The payload has no digest if all rows have ids.
@@ -1418,13 +1420,15 @@ _pet_decoder = decoder_of(Pet)
 
 _RUNS_OF_STORE = """
 SELECT id, kind, source, undoes, started, payload FROM run
-WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
+WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY rowid
 """
 _RUN_SHEET = "SELECT store, source, started, payload FROM run WHERE id = ?"
 _LATER_RUNS = """
 SELECT started, id, source, payload FROM run
-WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ?
-ORDER BY started, rowid
+WHERE store = :store AND kind = 'apply' AND CASE
+WHEN EXISTS (SELECT 1 FROM run WHERE id = :run) THEN rowid > (SELECT rowid FROM run WHERE id = :run)
+ELSE started >= :started END
+ORDER BY rowid
 """
 _ASSIGNED = "SELECT assigned_id FROM change WHERE run = ? AND assigned_id IS NOT NULL"
 _ASSIGNED_ADDS = """
@@ -1462,7 +1466,7 @@ SELECT run.id, undoes, started, coalesce(assigned_id, pet_id), after, fields
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND run.kind = 'undo' AND change.kind IN ('update', 'add')
 AND outcome = 'applied' AND coalesce(assigned_id, pet_id) IS NOT NULL
-ORDER BY started, run.rowid
+ORDER BY run.rowid
 """
 _UNDONE_CHANGES = """
 SELECT run.id, pet_id, change.kind, run.source, after FROM run JOIN change ON change.run = run.id
@@ -1473,21 +1477,20 @@ _DELETED_PETS = """
 SELECT pet_id, started, run.rowid, run.id, undoes, before
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND change.kind = 'delete' AND outcome = 'applied' AND before IS NOT NULL
-ORDER BY started, run.rowid
+ORDER BY run.rowid
 """
 _ADDED_PETS = """
-SELECT coalesce(assigned_id, pet_id), started, run.rowid
+SELECT coalesce(assigned_id, pet_id), run.rowid
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND change.kind = 'add' AND outcome = 'applied'
 AND coalesce(assigned_id, pet_id) IN (SELECT value FROM json_each(?))
-ORDER BY started, run.rowid
 """
 _RENUMBERED = """
 SELECT pet_id, assigned_id, started, run.source, after
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND change.kind = 'add' AND assigned_id != pet_id
 AND (outcome = 'applied' OR cause IN ('not-as-sent', 'unverified'))
-ORDER BY started, run.rowid
+ORDER BY run.rowid
 """
 _LAST_SESSION = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
 
