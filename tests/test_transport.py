@@ -235,6 +235,29 @@ def test_what_netrc_has_for_the_host_is_never_sent(
     assert "basic" not in proxy.requests[0].lower()
 
 
+def test_requests_of_a_store_that_is_closed_say_so() -> None:
+    """If a store is closed while requests are in flight or wait, each of them gets petsync's error,
+    and the change in flight is one that may have been made.
+    """
+
+    async def act(api: AsyncApi) -> list[Any]:
+        api.session.gate.most = 1
+        calls = [api.update_pet(Pet(id=7, name="Rex")), api.get_pet_by_id(7), api.get_pet_by_id(7)]
+        waiting = asyncio.gather(*calls, return_exceptions=True)
+        await asyncio.to_thread(arrived.wait)
+        await api.session.close(for_good=True)
+        return await waiting
+
+    arrived, ended = threading.Event(), threading.Event()
+    with ScriptedServer(lambda: (arrived.set(), ended.wait(), None)[2]) as server:
+        try:
+            errors = do(act, server.url)
+        finally:
+            ended.set()
+    assert all("the store was closed before this request was sent" in str(e) for e in errors)
+    assert [error.may_have_happened for error in errors] == [True, False, False]
+
+
 def test_what_is_percent_encoded_is_sent_so() -> None:
     """A reserved character inside a query value is percent-encoded."""
     with ScriptedServer(PETS) as server:

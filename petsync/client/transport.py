@@ -29,7 +29,7 @@ from yarl import URL
 
 from petsync._version import __version__
 from petsync.client.origin import is_loopback
-from petsync.errors import PetsyncError, SettingsError
+from petsync.errors import PetsyncError, SettingsError, UnavailableError
 from petsync.protocol.operations import NewReader, Response
 
 __all__ = [
@@ -236,9 +236,15 @@ class AiohttpTransport:
         on_sent: Callable[[int], None] | None = None,
         new_reader: NewReader | None = None,
     ) -> Response:
-        """Send the request, as `Transport.send`. Raises PetsyncError for a request that changes
-        something, if this version of aiohttp might repeat it.
+        """Send the request, as `Transport.send`. Raises UnavailableError after `close`, and
+        PetsyncError for a request that changes something, if this version of aiohttp might repeat
+        it.
         """
+        if self._client.closed:
+            raise UnavailableError(
+                "the store was closed before this request was sent",
+                hint="Close a store only after its last call has returned.",
+            )
         if self._may_repeat and method != "GET":
             raise PetsyncError(
                 f"{method} {url}: not sent, because aiohttp {aiohttp.__version__} might send it "
