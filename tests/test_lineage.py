@@ -2718,6 +2718,32 @@ def test_runs_keep_their_order_if_the_clock_is_set_back(list_: Desk) -> None:
     assert store.undo().undoes == report.run_id
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE change SET assigned_id = assigned_id + 1",
+        "UPDATE change SET after = replace(after, 'Rex', 'Max')",
+        "UPDATE change SET found = '{'",
+        "UPDATE run SET payload = zeroblob(9)",
+        "UPDATE run SET started = 'yesterday'",
+    ],
+)
+def test_no_damaged_record_of_a_row_is_used(
+    list_: Desk, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    """A plan is refused if the journal's records of its rows are damaged; with another state
+    folder, a warning names the journal that is left out.
+    """
+    state = list_.path.with_name("state")
+    with closing(sqlite3.connect(state / "journal.db")) as journal, journal:
+        journal.execute(damage)
+    with pytest.raises(PetsyncError, match="damaged"):
+        list_.plan()
+    with ps.connect(list_.box.url, state=tmp_path / "elsewhere") as other:
+        other.plan(list_.path)
+    assert f"Skipped the runs in {state}: " in caplog.text
+
+
 @pytest.mark.parametrize("folder", ["state", "elsewhere"])
 def test_a_plan_made_during_a_run_adds_no_row_of_the_run(
     desk: Desk, tmp_path: Path, folder: str

@@ -859,7 +859,7 @@ def read_row_records(
             for pet_id in restored:
                 found += removed.pop(pet_id, [])
             continue
-        sheet_rows = _decode_rows(payload)
+        sheet_rows = _decode_rows(run, payload)
         seen_at[source, sheet_rows.tab] = max(
             seen_at.get((source, sheet_rows.tab), ""), sheet_rows.seen
         )
@@ -911,7 +911,7 @@ def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | No
     if row is None:
         return None
     store, source, started, payload = row
-    sheet_rows = _decode_rows(payload)
+    sheet_rows = _decode_rows(run_id, payload)
     known = {each.pet_id for each in sheet_rows.rows if each.pet_id is not None}
     known.update(each[0] for each in connection.execute(_ASSIGNED, (run_id,)))
     return RunSheet(
@@ -1139,7 +1139,7 @@ def read_fixed_rows(connection: sqlite3.Connection, store: str) -> dict[int, tup
         if kind == "undo":
             undone.add(undoes)
             continue
-        source_rows = _decode_rows(payload).source_rows
+        source_rows = _decode_rows(run, payload).source_rows
         updated = _applied_pets(connection, run, "update") if source_rows else set()
         found += [
             (run, origin.pet_id, origin)
@@ -1190,7 +1190,7 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
         if not assigned:
             continue
         vacant: dict[int, list[VacantId]] = {}
-        for each in _decode_rows(payload).vacant:
+        for each in _decode_rows(run, payload).vacant:
             vacant.setdefault(each.pet_id, []).append(each)
         ids = {int(each[0]) for each in assigned}
         for change, pet_id, row, cell, after in connection.execute(_NAMING, (run,)):
@@ -1219,7 +1219,7 @@ def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> tuple[str, 
     values = {"store": run.store, "run": run.run_id, "started": run.started}
     runs = connection.execute(_LATER_RUNS, values).fetchall()
     for started, other, source, payload in reversed(runs):
-        sheet_rows = _decode_rows(payload)
+        sheet_rows = _decode_rows(other, payload)
         # The payload has no digest if all rows have ids.
         digest = sheet_rows.digest or _source_digest(connection, other)
         origins = ((o.source, o.digest, o.base) for o in sheet_rows.source_rows.values())
@@ -1248,9 +1248,11 @@ def _iter_records(
     updated = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
     rows = {each.row: each for each in sheet_rows.rows}
     started = set()
-    for number, row, cell, after, outcome, cause, assigned, alike, at in connection.execute(
-        _ADDS, (run,)
-    ):
+    for values in connection.execute(_ADDS, (run,)):
+        _check_entry(values)
+        (_, number, _, _, row, cell, _, _, after, intended, *_), ending = values[:11], values[13:19]
+        ended, outcome, cause, _, assigned, alike = ending
+        at = intended if ended is None else ended
         if cause == "not-begun":
             continue
         started.add(number)
@@ -1396,10 +1398,15 @@ def _row_state(
     return "unknown" if outcome in (None, "unknown") else ""
 
 
-def _decode_rows(payload: bytes) -> _Rows:
+def _decode_rows(run: str, payload: bytes) -> _Rows:
+    """Return the rows in a payload, none if it has another format. Raises PetsyncError if it is
+    damaged.
+    """
     try:
         return decoder_of(_Rows).decode(zlib.decompress(payload)) if payload else _Rows()
-    except (zlib.error, msgspec.DecodeError):
+    except zlib.error:
+        raise _build_damaged_run_error(run) from None
+    except msgspec.DecodeError:
         return _Rows()
 
 
@@ -1440,10 +1447,6 @@ _NAMING = """
 SELECT kind, pet_id, row, source, after FROM change
 WHERE run = ? AND pet_id IS NOT NULL AND row IS NOT NULL
 AND NOT (kind = 'add' AND outcome IS 'applied')
-"""
-_ADDS = """
-SELECT number, row, source, after, outcome, cause, assigned_id, found, coalesce(ended, intended)
-FROM change WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 """
 _APPLIED_PETS = """
 SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
@@ -1538,6 +1541,9 @@ SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 """
 
 _CHANGES_OF_RUN = f"SELECT {_READ_COLUMNS} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - built from constants
+_ADDS = f"""
+SELECT {_READ_COLUMNS} FROM change WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
+"""  # noqa: S608 - built from constants
 
 # A run that has changes but no row in `run`. The recursion finds each run in the index, which is
 # faster than reading all changes.
@@ -1663,24 +1669,23 @@ def _outcome_checksum(values: Row, ending: Row) -> int:
 
 
 def _decode_entry(row: Row) -> Entry:
-    values, checksum, attempts, ending, ending_checksum = (
-        row[:11],
-        row[11],
-        row[12],
-        row[13:19],
-        row[19],
-    )
+    _check_entry(row)
+    return _build_entry(row[:11], row[12], row[13:19], row[20])
+
+
+def _check_entry(row: Row) -> None:
+    """Raise PetsyncError if a row with `_READ_COLUMNS` does not match its checksums."""
+    values, checksum, ending, ending_checksum = row[:11], row[11], row[13:19], row[19]
     try:
         is_open = ending_checksum is None and not any(ending)
         is_valid = checksum == row_checksum(values) and (
             is_open or ending_checksum == _outcome_checksum(values, ending)
         )
-        if is_valid:
-            return _build_entry(values, attempts, ending, row[20])
     except (ValueError, TypeError):
-        pass
-    problem = f"change {row[1]} of run {row[0]} does not match its checksum"
-    raise _build_damaged_change_error(problem)
+        is_valid = False
+    if not is_valid:
+        problem = f"change {row[1]} of run {row[0]} does not match its checksum"
+        raise _build_damaged_change_error(problem)
 
 
 def _build_damaged_change_error(problem: str) -> PetsyncError:

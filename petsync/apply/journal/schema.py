@@ -334,6 +334,16 @@ def open_for_reading(path: Path | None) -> Iterator[sqlite3.Connection]:
         connection = open_empty() if path is None else connect(path)
         try:
             yield connection
+        except (ValueError, msgspec.DecodeError) as error:
+            if isinstance(error, PetsyncError | UnicodeDecodeError):
+                raise
+            # Most reads do not look at the checksums of the rows.
+            raise _build_unreadable_error(
+                path or Path(),
+                f"a row in it is damaged: {error}",
+                "The file was not changed. Rename it, plan again from the sheet, and read the plan "
+                "before you apply it, because rows without an id may have been added already",
+            ) from None
         finally:
             connection.close()
 
