@@ -118,8 +118,15 @@ class LoopThread:
 
         An interrupt (KeyboardInterrupt) cancels the task, and the call waits for its clean-up. It
         then returns the result or raises the error of the task, or KeyboardInterrupt if the task
-        was cancelled. A second interrupt raises KeyboardInterrupt at once.
+        was cancelled. A second interrupt raises KeyboardInterrupt at once. Raises RuntimeError on
+        the loop's own thread, which would wait for itself.
         """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError(
+                "a Store was called in a callback, such as on_progress, which runs on the Store's "
+                "thread: call it afterwards, or on another thread"
+            )
         task = self._make_task(work)
         try:
             task.begin()

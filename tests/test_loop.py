@@ -60,6 +60,20 @@ def test_it_works_inside_a_running_loop(loop: LoopThread) -> None:
     assert asyncio.run(outer()) == "test-bridge"
 
 
+def test_a_call_from_the_loops_own_thread_is_an_error(loop: LoopThread) -> None:
+    """A call in a callback on the bridge's thread is an error: it would wait for itself."""
+
+    async def inner() -> int:
+        return 7
+
+    async def outer() -> int:
+        return loop.run(inner())
+
+    with pytest.raises(RuntimeError, match="a Store was called in a callback"):
+        loop.run(outer())
+    assert loop.run(inner()) == 7
+
+
 def test_the_loop_is_made_where_no_signal_interrupts_it(
     loop: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
