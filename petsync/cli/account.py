@@ -20,6 +20,7 @@ from petsync._extras import needs_extra
 from petsync._files import is_folder
 from petsync.cli.context import (
     Context,
+    NamedPath,
     ask_secret,
     ask_text,
     ask_yes_no,
@@ -349,7 +350,7 @@ petsync trust --withdraw
 
 
 @as_command("trust", examples=_TRUST_EXAMPLES)
-@click.argument("file", type=click.Path(path_type=Path), default=_NAME)
+@click.argument("file", type=NamedPath(), default=_NAME)
 @click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm without asking.")
 @click.option("--withdraw", "is_withdrawn", is_flag=True, help="Remove the confirmation.")
 @click.pass_obj

@@ -806,14 +806,28 @@ def _help_hint(error: click.ClickException) -> str:
 # Files that commands write must never replace the sheet that they read.
 
 
-class SheetPath(click.Path):
-    """The path of a sheet or a folder, as a Path; an address, such as s3://bucket/pets, as str."""
+class NamedPath(click.Path):
+    """The path of a file or a folder, as a Path. An empty name, such as that of an unset variable,
+    is a usage error: as a path, it would be the current folder.
+    """
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value as described. Raises SettingsError for an address with a secret."""
+        """Return the path. Raises UsageError for an empty name."""
+        if value == "":
+            self.fail("the name is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class SheetPath(NamedPath):
+    """The path of a sheet or a folder, as a Path; an address, such as s3://bucket/pets, as str."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value as described. Raises SettingsError for an address with a secret, and
+        UsageError for an empty name.
+        """
         return checked_address(value) if is_address(value) else super().convert(value, param, ctx)
 
 

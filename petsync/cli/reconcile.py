@@ -24,6 +24,7 @@ from petsync._files import make_folder, write_atomically
 from petsync.cli.context import (
     Context,
     Group,
+    NamedPath,
     complete_jobs,
     find_allowed_names,
     find_last_url,
@@ -391,9 +392,7 @@ petsync reconcile --job catalogue --moved
 
 
 @as_command("reconcile", examples=_RECONCILE_EXAMPLES)
-@click.argument(
-    "config", metavar="[CONFIG]", default="petsync.toml", type=click.Path(path_type=Path)
-)
+@click.argument("config", metavar="[CONFIG]", default="petsync.toml", type=NamedPath())
 @click.option(
     "--job",
     metavar="NAME",

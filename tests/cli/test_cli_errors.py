@@ -41,6 +41,24 @@ def test_json_error_is_the_one_document(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    ["apply", "plan", "check", "rehearse", "export", "upload", "diff", "reconcile", "trust"],
+)
+def test_an_empty_name_is_not_the_current_folder(shell: Shell, box: Sandbox, command: str) -> None:
+    """A name that is empty, such as that of an unset variable in a script, is a usage error: the
+    files of the current folder are neither read nor sent.
+    """
+    Path("new.csv").write_text("name,status,photo_urls\nRex,sold,https://x/1.jpg\n", "utf-8")
+    Path("petsync.toml").write_text('[jobs.a]\nmode = "push"\nsheet = "new.csv"\n', "utf-8")
+    before = box.pets()
+    more = ["new.csv"] if command == "diff" else []
+    more += ["--yes"] if command in ("apply", "upload", "trust") else []
+    done = shell(command, "", *to(box), *more)
+    assert (done.code, box.pets()) == (64, before)
+    assert "the name is empty" in done.err
+
+
+@pytest.mark.parametrize(
     "args",
     [["--json"], ["--json", "plna"], ["plan", "--json"], ["check", "x.csv", "--no-such", "--json"]],
 )
