@@ -409,7 +409,22 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _KEYWORDS = ("and", "or", "not", "in")
-_UNUSUAL = {"&&": "and", "||": "or", "&": "and", "|": "or", "!": "not", "~": "not"}
+_UNUSUAL = (
+    {"&&": "and", "||": "or", "&": "and", "|": "or", "!": "not", "~": "not"}
+    | {"≠": "!=", "≤": "<=", "≥": ">="}
+    | dict.fromkeys("“”„«»", '"')
+    | dict.fromkeys("‘’‚´", "'")
+)
+_OF_SQL = {
+    "is": "Write is_blank(…), or not is_blank(…).",
+    "like": "Write contains(…), starts_with(…), ends_with(…) or matches(…).",
+    "between": "Join two comparisons by and: Price >= 0 and Price <= 100.",
+}
+_NO_COLUMNS = {
+    **dict.fromkeys(("null", "none", "nan"), "Write is_blank(…)"),
+    **dict.fromkeys(("true", "false"), "Compare with a text in quotes, such as 'yes'"),
+}
+"""Names that mean a column only in brackets, and what to write instead."""
 _T = TypeVar("_T")
 
 
@@ -442,7 +457,8 @@ def _strange_text(text: str, at: int) -> ExpressionError:
     if text[at] in "\"'":
         return ExpressionError(at + 1, f"the text has no closing {text[at]}")
     if text[at] == "[":
-        return ExpressionError(at + 1, "the column has no closing ]", "Write it as [Price EUR].")
+        problem = "has no name" if text.startswith("[]", at) else "has no closing ]"
+        return ExpressionError(at + 1, f"the column {problem}", "Write it as [Price EUR].")
     sign = next((sign for sign in _UNUSUAL if text.startswith(sign, at)), text[at])
     hint = f"Write {_UNUSUAL[sign]}." if sign in _UNUSUAL else ""
     if sign == "`":
@@ -497,7 +513,8 @@ class _Parser:
         hint = ""
         if kind == "name" and self._next and self._tokens[self._next - 1].kind == "name":
             both = f"{self._tokens[self._next - 1].text} {text}"
-            hint = f"Write a column with spaces in brackets: [{both}]."
+            brackets = f"Write a column with spaces in brackets: [{both}]."
+            hint = _OF_SQL.get(text.casefold(), brackets)
         self._fail(at, f"{missing} before {text}" if missing else f"unexpected {text}", hint)
 
     def _nested(self, read: Callable[[], _T]) -> _T:
@@ -689,7 +706,11 @@ class _Parser:
             return self._column(text[1:-1].replace("]]", "]"), at)
         if kind == "name" and text.casefold() not in _KEYWORDS:
             self._take()
-            return self._read_call(text, at) if self._is_at("(") else self._column(text, at)
+            if self._is_at("("):
+                return self._read_call(text, at)
+            if hint := _NO_COLUMNS.get(text.casefold()):
+                self._fail(at, f"unexpected {text}", f"{hint}; a column of this name is [{text}].")
+            return self._column(text, at)
         return self._reject_token()
 
     def _column(self, name: str, at: int) -> _Node:
