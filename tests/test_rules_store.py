@@ -149,6 +149,25 @@ def test_a_round_keeps_the_rules_of_its_job(scenario: CsvScenario, mode: str) ->
     assert scenario.store_pets()[1].name == "Pet 1"
 
 
+@pytest.mark.parametrize("mode", ["push", "pull", "two-way", "check"])
+def test_a_round_notes_the_warnings_of_rules(scenario: CsvScenario, mode: str) -> None:
+    """A round notes each cell that breaks a rule with the severity `warning`, and a rule that did
+    not run; its row is used all the same, and the round is in order.
+    """
+    long = SheetRule(name="long", columns=["name"], max_length=5, severity="warning")
+    vet = SheetRule(name="vet", columns=["Vet"], values=["Ann"])
+    report = scenario.run(mode=mode, rules=(long, vet))
+    assert {each.kind for each in report.open} == {"note"}
+    assert [(each.problem, each.name, each.address) for each in report.open] == [
+        ("The rule 'vet' did not run: the sheet has no column 'Vet'.", "", "line 1"),
+        *(
+            ("rule long: It must have at most 5 characters.", f"Pet {n}", f"line {n + 1}, column 2")
+            for n in (10, 11, 12)
+        ),
+    ]
+    assert report.round.exit_code == 0
+
+
 def files_of(folder: Path, kind: str, frame: pd.DataFrame) -> Path:
     """Return a folder with the rows in two files of a kind."""
     folder = folder / kind

@@ -66,7 +66,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     reach the store. `waiting`: the change is part of a plan that waits for approval. `drift`: the
     round makes no changes (check, dry run), or the difference appeared during the round. `note`:
     the job's settings keep the difference, for example a removed row if deletes are not
-    enabled; or the round reverts a change of the store, or an undo concerns the row.
+    enabled; or the round reverts a change of the store, an undo concerns the row, or a rule of the
+    user's own is broken that is no error.
     """
     problem: str
     """The problem."""

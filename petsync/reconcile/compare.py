@@ -88,6 +88,7 @@ from petsync.table.frame import (
     pets_from_frame,
     unique_texts,
 )
+from petsync.table.rules import RULE_PREFIX
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -1107,7 +1108,8 @@ class RemainingDifferences:
         found += self._drift()
         columns = [*self._columns()]
         first = [each for each in columns if each.kind != "note"]
-        return (*first, *found, *self._rest(found), *(columns if not first else ()))
+        rest = [*self._rest(found), *self._warnings()]
+        return (*first, *found, *rest, *(columns if not first else ()))
 
     def _columns(self) -> Iterator[Difference]:
         """Yield a difference for the columns that have lost their values, if there are any.
@@ -1237,6 +1239,35 @@ class RemainingDifferences:
                     name=pet.name or "",
                     hint="Correct the pet in the store, or the rule.",
                 )
+
+    def _warnings(self) -> Iterator[Difference]:
+        """Yield a note on each cell that breaks a rule of the user's own with the severity
+        `warning`, and on each such rule that did not run.
+        """
+        sheet = self.comparison.sheet
+        of_rules = [
+            each
+            for each in sheet.problems
+            if each.severity == "warning" and (each.is_own or each.rule == "header-unchecked")
+        ]
+        if not of_rules:
+            return
+        sight = self.comparison.row_comparison
+        ids = {**dict(zip(sight.rows, sight.ids, strict=True)), **sheet.blocked_pets}
+        named = [pet_id for each in of_rules if (pet_id := ids.get(each.row)) is not None]
+        names = {pet.id: pet.name or "" for pet in pets_of(named, self.comparison.snapshot.rows)}
+        for each in of_rules:
+            pet_id = ids.get(each.row)
+            rule = f"rule {each.rule.removeprefix(RULE_PREFIX)}: " if each.is_own else ""
+            yield Difference(
+                kind="note",
+                problem=f"{rule}{each.problem}",
+                pet_id=pet_id,
+                name=names.get(pet_id, ""),
+                row=None if each.row == sheet.header_row else each.row,
+                address=each.address,
+                hint=each.suggestion,
+            )
 
     def _unnamed_pets(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Yield the pets of the store that no row names and that are not in `found`.
