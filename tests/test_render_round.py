@@ -59,7 +59,7 @@ def test_a_round_says_all(made: object) -> None:
         "petsync apply .petsync/reconcile/waiting/catalogue.json",
         "petsync runs 20261121-020004-77aa",
         "petsync undo 20261121-020004-77aa",
-        "petsync check catalogue.xlsx",
+        "petsync reconcile --job catalogue --dry-run --limit 0",
         "catalogue.backup.xlsx",
     ):
         assert part in text, part

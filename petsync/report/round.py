@@ -8,7 +8,6 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from petsync._display import complete_commands, quote, with_options
-from petsync._files import is_in_parts
 from petsync.plan.options import JOB_WINNER
 from petsync.plan.report import OUTCOMES, RoundReport
 from petsync.plan.rounds import Counts, Difference, Mode, Round, Status
@@ -486,16 +485,14 @@ def _iter_commands(round_: Round) -> Iterator[tuple[str, str]]:
     if round_.waiting:
         waiting = _quote_argument(round_.waiting)
         yield "review the plan, and release it", f"petsync apply {waiting}"
+    again = f"petsync reconcile --job {_quote_argument(round_.job)}"
     if round_.findings and round_.source and not is_from_query(round_):
-        source = _quote_argument(round_.source)
-        in_parts = is_in_parts(round_.source)
-        check = f"petsync plan {source} --limit 0" if in_parts else f"petsync check {source}"
-        yield "every error in the sheet", check
+        # `petsync check` does not know the job's rules, columns and encoding.
+        yield "every error in the sheet", f"{again} --dry-run --limit 0"
     for run in round_.runs:
         yield "what a run did", f"petsync runs {_quote_argument(run)}"
         yield "undo it", f"petsync undo {_quote_argument(run)}"
     if round_.status in RETRY_STATUSES:
-        again = f"petsync reconcile --job {_quote_argument(round_.job)}"
         yield "run the job again", f"{again} --dry-run" if round_.dry_run else again
 
 
