@@ -536,6 +536,25 @@ _CHECKS: tuple[Callable[[_Draft], Iterator[ConfigMistake]], ...] = (
 # Mistakes in the combination of jobs and tables, such as jobs that undo each other's work.
 
 
+def _check_switches(drafts: Sequence[_Draft], raw: Mapping[str, Any]) -> Iterator[ConfigMistake]:
+    """Yield a mistake for each rule of a job that is there only to switch off a rule of the top,
+    which does not exist.
+    """
+    rules = raw.get("rules")
+    tables = [each for each in rules if isinstance(each, dict)] if isinstance(rules, list) else []
+    names = [str(each.get("name")) for each in tables]
+    folded = {name.casefold() for name in names}
+    for draft in drafts:
+        for number, rule in enumerate(draft.own.rules, 1):
+            if not rule.enabled and not rule.kind and rule.name.casefold() not in folded:
+                near = find_nearest(rule.name, names)
+                yield draft.mistake(
+                    f"rules[{number}]",
+                    f"there is no rule {rule.name!r} at the top of the file to switch off",
+                    f"Did you mean {near}?" if near else "Remove it.",
+                )
+
+
 _WRITES_SHEET = ("pull", "two-way")
 
 
@@ -544,8 +563,12 @@ def _check_jobs(
 ) -> Iterator[ConfigMistake]:
     if not raw.get("jobs"):
         yield ConfigMistake(
-            (), "there is no job", "Write [jobs.catalogue]; `petsync init` writes an example."
+            (),
+            "there is no job",
+            "Write [jobs.catalogue]; `petsync init` writes an example. Only `petsync reconcile` "
+            "needs a job.",
         )
+    yield from _check_switches(drafts, raw)
     for first, second in combinations(drafts, 2):
         yield from _check_pair(first, second)
     yield from _check_output(("log", "file"), file.log.file, drafts)
