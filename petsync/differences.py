@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -25,11 +25,11 @@ from petsync.plan.change import Blocked, Snapshot
 from petsync.plan.differences import Differences, RepeatedRow, Side, find_differences
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
-from petsync.settings import checked_address
+from petsync.settings import checked_address, checked_encoding
 from petsync.sheets.common import OwnLines, leave_out_common_lines
 from petsync.sheets.files import TEXT_SUFFIXES
 from petsync.sheets.headers import ACTION, own_results
-from petsync.sheets.load import load, load_content
+from petsync.sheets.load import load, load_among, load_content
 from petsync.sheets.read import as_edited, read_file, read_source, sheet_from_frame
 from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowTable, rows_from_pets
@@ -78,7 +78,8 @@ def diff(
     A plan is compared by what it would write: two plans by their changes, a plan and another table
     only by the pets that the plan is about.
 
-    `mapping` maps headers that at least one side must have. Raises SheetError or PlanError if a
+    `encoding` is for the text files that are not UTF-8. `mapping` maps headers that at least one
+    side must have. Raises SheetError or PlanError if a
     side cannot be read or has another type.
     """
     reject_unknown(options, "diff", ReadKeywords)
@@ -86,6 +87,8 @@ def diff(
     on = PlanOptions(match_on=(match_on,) if isinstance(match_on, str) else columns).match_on
     mapping = dict(options.pop("mapping", None) or {})
     given = ReadOptions.of({**options, "defaults": mapping, "any_status": True})
+    if given.encoding:
+        given = msgspec.structs.replace(given, encoding=checked_encoding(given.encoding))
     values = [a, b] if base is None else [a, b, base]
     with pause_collection():
         if not any(map(is_address, values)):
@@ -132,15 +135,38 @@ def _compare(
             hint=f"Leave out the worksheet (--sheet {quote(options.tab)}, "
             f"in Python tab={options.tab!r}).",
         )
+    if options.encoding and not any(isinstance(each, Sheet) and _is_text(each) for each in read):
+        raise SheetError(
+            "no side is a text file, so none has an encoding",
+            hint=f"Leave out the encoding (--encoding {quote(options.encoding)}, "
+            f"in Python encoding={options.encoding!r}).",
+        )
     if not has_base and (equal := _find_equal_files(values, read)) is not None:
         return equal
     are_plans = all(isinstance(each, Plan) for each in read)
     names = _names(values, read)
     sides = [_side(each, name, are_plans) for each, name in zip(read, names, strict=True)]
+    if options.encoding:
+        sides = [
+            replace(side, notes=(*side.notes, *_note_encoding(each, side.name, options.encoding)))
+            for each, side in zip(read, sides, strict=True)
+        ]
     return find_differences(*sides, match_on=match_on)
 
 
 _Read = Sheet | Plan | Snapshot
+
+
+def _is_text(sheet: Sheet) -> bool:
+    """Return true if the sheet is a CSV file, or files."""
+    return not (sheet.tab or sheet.is_table)
+
+
+def _note_encoding(value: _Read, name: str, encoding: str) -> Iterator[str]:
+    """Yield a note if the side is a text file that was not read in the encoding."""
+    if isinstance(value, Sheet) and _is_text(value) and value.encoding != encoding:
+        used = value.encoding or "UTF-8"
+        yield f"{name} is {used}: it was not read in the encoding {encoding}."
 
 
 def _read(value: object, options: ReadOptions) -> _Read:
@@ -226,12 +252,14 @@ def _read_path(path: Path, options: ReadOptions) -> _Read:
         return load_plan(path)
     if is_in_parts(path):
         # Most sheets are one file.
-        from petsync.scale.sheets import SheetFiles
+        from petsync.scale.sheets import SheetFiles, find_files
 
+        if options.encoding and find_files(path)[1] != "CSV":
+            options = msgspec.structs.replace(options, encoding=None)
         return SheetFiles.find(path, options).read_all()
-    if not options.tab:
+    if not (options.tab or options.encoding):
         return read_file(path, options)
-    source = load(path, options.encoding)
+    source = load_among(path, options.encoding) if options.encoding else load(path)
     if source.kind != "workbook":
         options = msgspec.structs.replace(options, tab=None)
     return read_source(source, options)

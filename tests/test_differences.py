@@ -394,7 +394,7 @@ def _random_lines(dice):
         yield f"{dice.choice(ids)},{dice.choice(texts)},{dice.choice(statuses)},5"
 
 
-_starts = st.from_regex(rb"[0-9]{0,20}[,;\t /:a\xff]?[0-9]{0,3}", fullmatch=True)
+_starts = st.from_regex(rb"[0-9]{0,20}([,;\t /:a]|\xc3\xbf)?[0-9]{0,3}", fullmatch=True)
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), _starts), max_size=40), st.booleans(), st.data())
@@ -519,6 +519,64 @@ def test_an_error_names_its_place_in_the_whole_file(files, monkeypatch):
     monkeypatch.setattr("petsync.differences._LARGE", 0)
     with pytest.raises(SheetError, match=f"new.csv: line 81, byte {byte} of the file"):
         ps.diff("old.csv", "new.csv")
+
+
+def test_text_that_is_not_utf8_is_found_in_common_lines(files, monkeypatch):
+    """A line that two large files have in common must be UTF-8, too."""
+    rows = [b"id,name,status\n", *(b"%d,P\xe9t %d,sold\n" % (n, n) for n in range(1, 100))]
+    Path("old.csv").write_bytes(b"".join(rows))
+    Path("new.csv").write_bytes(b"".join([*rows, b"100,Rex,sold\n"]))
+    monkeypatch.setattr("petsync.differences._LARGE", 0)
+    with pytest.raises(SheetError, match=r"old\.csv: line 2, byte 19 of the file"):
+        ps.diff("old.csv", "new.csv")
+    assert ps.diff("old.csv", "new.csv", encoding="cp1252").counts == {"only-b": 1}
+
+
+ENCODED = [
+    *((name, "cp1252", "Zo\xeb", 0) for name in ("a.xlsx", "a.json", "a.jsonl", "a.parquet")),
+    ("folder", "cp1252", "Zo\xeb", 0),
+    ("utf-8", "latin-1", "Zo\xeb", 1),
+    ("utf-8-sig", "cp1252", "Zo\xeb", 1),
+    ("utf-16", "cp1252", "Zo\xeb", 1),
+    ("cp1252", "cp1252", "Zo\xeb", 0),
+    ("utf-8", "utf-16", "Zo\xeb", 1),
+    ("utf-8", "utf-16-le", "Zo\xeb", 1),
+    ("ascii", "utf-16-be", "Zoe", 1),
+    ("ascii", "cp1252", "Zoe", 0),
+    ("iso2022_jp", "iso2022_jp", "\u732b", 0),
+]
+
+
+@pytest.mark.parametrize(("side", "encoding", "name", "notes"), ENCODED)
+def test_each_side_has_its_own_encoding(files, side, encoding, name, notes):
+    """An encoding is for the text files that are in it: workbooks, records and files in UTF-8 or
+    with a byte order mark are read as they are, and a note names those of text.
+    """
+    pets = ps.frame_from_pets([Pet(id=1, name=name, status="sold"), Pet(id=2, name="Rex")])
+    one = side
+    if side == "folder":
+        Path(side).mkdir()
+        ps.write_sheet(pets, "folder/a.parquet")
+    elif "." in side:
+        ps.write_sheet(pets, side)
+    else:
+        one = "a.csv"
+        pets[["id", "name", "status"]].to_csv(one, index=False, encoding=side)
+    pets[["id", "name", "status"]].to_csv("b.csv", index=False, encoding=encoding)
+    for sides in ((one, "b.csv"), ("b.csv", one)):
+        found = ps.diff(*sides, encoding=encoding)
+        assert not found.rows
+        noted = [note for note in found.notes if "it was not read in the encoding" in note]
+        assert len(noted) == notes
+        assert all(note.startswith("a.csv is ") for note in noted)
+
+
+def test_an_encoding_needs_a_text_file(files):
+    """An encoding for no side is an error, which says what to leave out."""
+    pets = ps.frame_from_pets([Pet(id=1, name="Rex", status="sold")])
+    with pytest.raises(SheetError, match="no side is a text file") as caught:
+        ps.diff(pets, pets, encoding="cp1252")
+    assert "encoding='cp1252'" in str(caught.value)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.plan.match import find_positions
+from petsync.sheets.csv import is_utf8
 from petsync.sheets.files import changed_error, open_regular
 
 __all__ = ["Lines", "OwnLines", "leave_out_common_lines", "read_lines"]
@@ -51,9 +52,9 @@ def leave_out_common_lines(paths: Sequence[Path], pool: Executor) -> list[OwnLin
     """Return two CSV files without the lines that start with an id and are the same in both. They
     are read in blocks, so that neither of them is in memory as a whole.
 
-    Returns None if a record may have several lines, so that a line need not be a record, and if a
-    line is very long. A line stays if its id is at the start of another line of its file, too.
-    Raises SheetError if a file cannot be read, or changes meanwhile.
+    Returns None if a record may have several lines, so that a line need not be a record, if a line
+    is very long, and if the text is not UTF-8. A line stays if its id is at the start of another
+    line of its file, too. Raises SheetError if a file cannot be read, or changes meanwhile.
     """
     with ExitStack() as stack:
         files = [stack.enter_context(open_regular(path)) for path in paths]
@@ -246,9 +247,11 @@ class _Block:
 
     def are_records(self, ends: _Numbers) -> bool:
         """Return true if each of the lines, which have these ends, has an even number of quotes,
-        and no carriage return within it.
+        and no carriage return within it, and if all of them are UTF-8.
         """
         bounds = 0, int(ends[-1])
+        if not is_utf8(self._data, bounds[1]):
+            return False
         returns = self._data.find(b"\r", *bounds) >= 0
         if returns and self._data.count(b"\r", *bounds) != self._data.count(b"\r\n", *bounds):
             return False

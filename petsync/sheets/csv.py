@@ -66,6 +66,7 @@ __all__ = [
     "escape_formula",
     "first_record_offset",
     "is_ragged",
+    "is_utf8",
     "iter_grids",
     "parse_block",
     "read_grid",
@@ -290,7 +291,7 @@ def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid
     has no known header.
     """
     dialect = detect_dialect(source, mapper)
-    if not _is_utf8(source.data):
+    if not is_utf8(source.data, len(source.data)):
         raise _not_utf8_error(source)
     head = _find_header(source, dialect, mapper, len(source.data))
     grid, _ = _read_rows(source, dialect, head, head.after, size, len(source.data))
@@ -638,8 +639,9 @@ def _unescape_column(cells: Cells) -> Any:
     return pc.replace_with_mask(cells.text, guarded, pa.array(unescaped, pa.large_string()))
 
 
-def _is_utf8(data: bytes) -> bool:
-    ends = pa.py_buffer(np.array([0, len(data)], dtype=np.int64))
+def is_utf8(data: bytes | bytearray, size: int) -> bool:
+    """Return true if the first bytes are UTF-8."""
+    ends = pa.py_buffer(np.array([0, size], dtype=np.int64))
     array = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(data))
     try:
         array.validate(full=True)

@@ -51,6 +51,7 @@ __all__ = [
     "encoding_of",
     "has_worksheets",
     "load",
+    "load_among",
     "load_content",
     "load_unchanged",
 ]
@@ -89,6 +90,38 @@ def load(path: Path, encoding: str | None = None) -> Source:
     if encoding is not None:
         encoding = checked_encoding(encoding)
     return load_content(path, _read_bytes(path), encoding)
+
+
+def load_among(path: Path, encoding: str) -> Source:
+    """Return the file at `path`, as `load` does, among files of which only some are in the
+    `encoding`: without it, if this file has no text or is UTF-8, and by its byte order mark, if it
+    has one. Text in ASCII is not UTF-8 here, unless it cannot be in the encoding.
+    """
+    content, other = _read_bytes(path), checked_encoding(encoding)
+    data, ending = _unpack(path, content)
+    name, fitting = detect_mark(data)
+    used: str | None = None
+    if _find_format(path, ending, data) == "text":
+        if name:
+            used = None if name == "UTF-8" else fitting[0]
+        else:
+            used = None if _is_only_utf8(data, other) else other
+    return load_content(path, content, used)
+
+
+def _is_only_utf8(data: bytes, other: str) -> bool:
+    """Return true if the text is UTF-8, and not in the other encoding. No text has NUL characters,
+    but ASCII in UTF-16 does.
+    """
+    if b"\0" in data:
+        return False
+    if data.isascii():
+        return other.startswith(("utf-16", "utf-32"))
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def load_content(path: Path, content: bytes, encoding: str | None = None) -> Source:
