@@ -334,6 +334,27 @@ def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, out
     assert outcomes(report) == [outcome, "applied"]
 
 
+@pytest.mark.parametrize("status", [502, 504, 520, 524, 599])
+def test_an_add_that_a_gateway_gave_up_is_waited_for(tmp_path: Path, status: int) -> None:
+    """If a gateway answers for the service, which may still carry out the add, it is not sent again
+    before the settle time is over.
+    """
+
+    class Slow(MemoryTarget):
+        async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
+            await self._begin("add")
+            arrive = lambda: self.pets.setdefault(9, msgspec.structs.replace(pet, id=9))  # noqa: E731
+            asyncio.get_running_loop().call_later(0.1, arrive)
+            raise ServiceError("timeout", status=status, may_have_happened=True)
+
+    target = Slow(PETS)
+    plan = plan_of(PETS, sheet_saying({"name": "a", "status": "sold"}))
+    report = carry_out(plan, target, tmp_path, settle=0.5)
+    assert outcomes(report) == ["applied"]
+    assert target.calls.count("add") == 1
+    assert [pet.name for pet in target.pets.values()].count("a") == 1
+
+
 @pytest.mark.parametrize("error", [DuplicateError("locked"), NotFoundError("no such path")])
 @pytest.mark.parametrize(
     ("request_name", "row"),

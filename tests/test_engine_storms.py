@@ -88,9 +88,6 @@ class MemoryJournal(Double, of=Recorder):
         """Return the recorded ids."""
         return self.ids
 
-    async def confirm_lock(self) -> None:
-        """Do nothing: there is no other process."""
-
     def stop_waiting(self) -> None:
         """Do nothing: the journal never waits."""
 

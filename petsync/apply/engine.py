@@ -738,9 +738,6 @@ class Recorder(Protocol):
         called.
         """
 
-    async def confirm_lock(self) -> None:
-        """Raise LockedError if another process has taken over this run."""
-
     def stop_waiting(self) -> None:
         """From now on, do not wait long for other processes that lock the journal."""
 
@@ -1079,8 +1076,10 @@ _MAX_ATTEMPTS = 3
 arrived and the pet is not in the store; the HTTP client itself does not repeat it in this case.
 """
 _RETRY_WAIT_S = 0.2
-_GATEWAY_STATUSES = frozenset({502, 504})
-"""The statuses with which a gateway responds while the service may still process the request."""
+_GATEWAY_STATUSES = frozenset({502, 504, *range(520, 600)})
+"""The statuses with which a gateway responds while the service may still process the request; those
+from 520 on are of single products, such as 524 of Cloudflare after a timeout.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,6 @@ class Notes(Double, of=Recorder):
         """Return the ids of `record_known_ids`."""
         return self._known
 
-    async def confirm_lock(self) -> None:
-        """Do nothing: no other process works on the run."""
-
     def stop_waiting(self) -> None:
         """Do nothing: there is no disk to wait for."""
 
