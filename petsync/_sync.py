@@ -113,6 +113,11 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
+    @property
+    def is_current(self) -> bool:
+        """True on the loop's own thread."""
+        return threading.current_thread() is self._thread
+
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Run the coroutine, and return its result.
 
@@ -121,7 +126,7 @@ class LoopThread:
         was cancelled. A second interrupt raises KeyboardInterrupt at once. Raises RuntimeError on
         the loop's own thread, which would wait for itself.
         """
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             work.close()
             raise RuntimeError(
                 "a Store was called in a callback, such as on_progress, which runs on the Store's "

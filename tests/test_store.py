@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sqlite3
@@ -22,6 +23,7 @@ import pytest
 from sheetmaking import assert_same_frames
 
 import petsync as ps
+from petsync._collector import pause_collection
 from petsync.apply.journal import journal, schema
 from petsync.apply.journal.writer import RunSession
 from petsync.errors import SheetError
@@ -640,6 +642,28 @@ def test_a_script_that_forgets_to_close_ends_without_noise(how: str, tmp_path: P
     assert done.returncode == 0
     assert int(done.stdout) >= 1
     assert done.stderr == ""
+
+
+def test_a_forgotten_store_that_is_freed_on_its_own_thread_is_closed(tmp_path: Path) -> None:
+    """If the garbage collector finds a forgotten store on the store's own thread, the store is
+    closed, and nothing waits forever.
+    """
+
+    async def collect() -> None:
+        gc.collect()
+
+    with Sandbox(auth=False) as box:
+        store = ps.connect(box.url, state=tmp_path, environ={})
+        store.snapshot()
+        bridge, thread, cycle = store._loop, store._loop._thread, [store]
+        cycle.append(cycle)
+        del store, cycle
+        with pause_collection():
+            collecting = bridge.start(collect())
+            assert thread is not None
+            thread.join(30)
+        assert not thread.is_alive()
+        assert collecting.done.exception() is None
 
 
 @pytest.mark.parametrize(

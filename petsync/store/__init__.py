@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -136,6 +137,10 @@ class Store:
 
 
 def _release(aio: AsyncStore, loop: LoopThread, owned: ExitStack) -> None:
+    if loop.is_current:
+        # A Store may be garbage-collected in any thread, but this one cannot wait for itself.
+        threading.Thread(target=_release, args=(aio, loop, owned)).start()
+        return
     loop.run(aio.close())
     _close_loop(loop, owned)
 
