@@ -252,12 +252,13 @@ def test_a_lost_column_is_pointed_out() -> None:
     assert any(note.startswith("The sheet lacks the columns name, category") for note in plan.notes)
 
 
-def test_what_a_program_does_to_a_name_is_pointed_out() -> None:
+@pytest.mark.parametrize(("old", "new"), [("007", "7"), ("000", "0"), ("True", "TRUE")])
+def test_what_a_program_does_to_a_name_is_pointed_out(old: str, new: str) -> None:
     """A note reports names that a spreadsheet program may have converted, such as 007 to 7."""
-    bond = replace(REX, name="007")
-    sheet = sheet_saying({"id": 1, "name": "7"}, base=base_of([bond, TOM]))
+    bond = replace(REX, name=old)
+    sheet = sheet_saying({"id": 1, "name": new}, base=base_of([bond, TOM]))
     plan = plan_of([bond, TOM], sheet)
-    assert any("'007' became '7'" in note for note in plan.notes)
+    assert any(f"{old!r} became {new!r}" in note for note in plan.notes)
 
 
 @pytest.mark.parametrize("two_way", [False, True])

@@ -298,7 +298,7 @@ def is_converted(old: str | None, new: str | None) -> bool:
         return False
     if new in ("TRUE", "FALSE"):
         return old.casefold() == new.casefold()
-    return old.isdecimal() and old.lstrip("0") == new
+    return old.isdecimal() and (old.lstrip("0") or "0") == new
 
 
 def first_items(items: Sequence[str]) -> str:
