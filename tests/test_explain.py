@@ -55,6 +55,21 @@ def test_a_row_that_is_older_and_was_compared_in_detail() -> None:
     assert why(decided).rule == "older"
 
 
+@pytest.mark.parametrize(("name", "fields"), [("Dogs", ()), ("Cats", ("category", "category_id"))])
+def test_a_number_that_the_categorys_name_overrules_does_not_agree(
+    name: str, fields: tuple[str, ...]
+) -> None:
+    """A number of another category than the name beside it neither agrees nor is sent: the name
+    decides.
+    """
+    others = [Pet(id=2, name="Tom", status="sold", category=Category(2, "Cats"))]
+    row = with_(category=Category(2 if name == "Dogs" else 1, name))
+    decided = decided_of([REX, *others], sheet_of([row, *others]))
+    assert [change.fields for change in decided.plan.changes] == ([fields] if fields else [])
+    assert rules(why(decided))["category_id"] == "together"
+    assert rules(why(decided))["category"] == ("differs" if fields else "equal")
+
+
 def test_a_pet_without_delete_missing_is_left_alone() -> None:
     """Without `delete_missing`, a pet in no row is left alone for this reason, whatever its
     status.

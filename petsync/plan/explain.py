@@ -282,6 +282,8 @@ class _Case:
                     rule = "gone" if current is None else "deleted"
                 elif is_held and rule in _SENT:
                     rule = "held"
+                elif rule in ("equal", *_SENT) and _is_overruled(column, sheet, after):
+                    rule = "together"
                 yield _reason(column, decision.old, sheet, current, after, rule)
 
     def _rule(self, row: Row, unit: Unit, column: Column, rule: str) -> str:
@@ -290,6 +292,12 @@ class _Case:
         if unit == "category" and any(each in row.values for each in COLUMNS_OF[unit]):
             return "together"
         return "blank" if column in self.decided.rows.sheet.rows else "no-column"
+
+
+def _is_overruled(column: Column, sheet: str | None, after: Pet | None) -> bool:
+    """Return whether the cell has the number of another category than the name beside it."""
+    is_number = column == "category_id" and sheet is not None
+    return is_number and after is not None and cell(after, column) != sheet
 
 
 def _reason(
