@@ -14,7 +14,7 @@ from scenarios import PETS, CsvScenario
 from shop import snapshot_of
 
 import petsync as ps
-from petsync.errors import SettingsError
+from petsync.errors import PlanError, SettingsError
 from petsync.plan.drift import find_drift
 from petsync.sandbox import Sandbox
 from petsync.types import SheetRule
@@ -90,6 +90,31 @@ def test_a_blocked_row_is_not_a_missing_row(store: ps.Store, scenario: CsvScenar
         assert plan.changes == ()
         assert len(plan.blocked) == (6 if rule.name == "ids" else 12)
         assert all(each.problem for each in plan.blocked)
+
+
+def test_the_frame_of_a_sheet_deletes_no_pet_of_a_blocked_row(
+    store: ps.Store, scenario: CsvScenario
+) -> None:
+    """`delete_missing` refuses the frame of a sheet with blocked rows, also after a selection, and
+    takes it again once it has these rows.
+    """
+    scenario.type(1, name="Far too long")
+    scenario.type(2, status="solld")
+    sheet = store.read(scenario.sheet, rules=[SHORT])
+    frame = sheet.frame.sort_values("name")
+    for table in (sheet.frame, frame, frame.copy()):
+        with pytest.raises(PlanError, match="rows of pet 1, of pet 2 need fixing"):
+            store.plan(table, delete_missing=True)
+    assert store.plan(frame).changes == ()
+    fixed = pd.concat([frame, pd.DataFrame({"id": [1, 2], "name": ["One", "Two"]})])
+    fixed.attrs = frame.attrs
+    plan = store.plan(fixed, delete_missing=True)
+    assert [(each.kind, each.pet_id) for each in plan.changes] == [("update", 1), ("update", 2)]
+    scenario.type(3, id="x")
+    sheet = store.read(scenario.sheet, rules=[SHORT])
+    with pytest.raises(PlanError, match="of pet 2, without an id need fixing"):
+        store.plan(sheet.frame, delete_missing=True)
+    assert store.plan(sheet, delete_missing=True).deletes == ()
 
 
 def test_a_sheet_keeps_its_rules(store: ps.Store, scenario: CsvScenario) -> None:

@@ -49,6 +49,7 @@ from petsync.plan.lineage import (
     slots_of,
 )
 from petsync.plan.match import find_absent_ids, has_unknown_names, positions_of
+from petsync.plan.notes import first_items
 from petsync.plan.options import PlanKeywords, PlanOptions, plan_options_from
 from petsync.plan.plan import Plan
 from petsync.plan.scope import find_ids_to_read, has_unlisted_status, longest_list, needs_all
@@ -61,7 +62,7 @@ from petsync.table.base import SourceRow
 from petsync.table.frame import has_action, ids_of, unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.rules import SheetRule
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import Sheet, blocked_rows_of
 
 __all__ = ["SheetComparer"]
 
@@ -376,6 +377,8 @@ class SheetComparer:
                 hint="Also match on the name, or read the sheet as one table, for example with "
                 "pandas.read_parquet, and plan that.",
             )
+        if options.delete_missing and isinstance(sheet, pd.DataFrame):
+            _must_have_all_rows(sheet, compared.sheet)
         compared = await self._continue_base(compared)
         if not options.two_way:
             refusal = find_refusal(compared.sheet, matches_rows=bool(options.match_on))
@@ -574,6 +577,22 @@ def _is_read_first(
         return Path(sheet).stat().st_size <= _SMALL_FILE
     except (OSError, ValueError):
         return False  # `read` raises the error.
+
+
+def _must_have_all_rows(frame: pd.DataFrame, read: Sheet) -> None:
+    """Raise PlanError for the `frame` of a sheet with blocked rows that are not in it: their pets
+    would be deleted as missing.
+    """
+    named = {*ids_of(read.rows)} if "id" in read.rows else set[int]()
+    lacking = [each for each in blocked_rows_of(frame) if each not in named]
+    if lacking:
+        rows = [f"of pet {each}" for each in lacking if each is not None]
+        rows += ["without an id"] if None in lacking else []
+        raise PlanError(
+            f"delete_missing cannot apply to this DataFrame: rows {first_items(rows)} need fixing, "
+            "and are not in the frame of their sheet",
+            hint="Plan the sheet itself, which knows these rows, or fix them and read it again.",
+        )
 
 
 def _refuse_rows(sheet: str | Path, planning: PlanOptions) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "RowLabels",
     "Sheet",
     "Suggestion",
+    "blocked_rows_of",
     "cell_address",
     "frame_of",
     "rows_of",
@@ -229,6 +230,17 @@ class Finding:
         return self.rule.startswith(RULE_PREFIX)
 
 
+_BLOCKED = "petsync blocked rows"
+
+
+def blocked_rows_of(frame: pd.DataFrame) -> list[int | None]:
+    """Return the ids of the blocked rows of the sheet whose `frame` this is; None for a row without
+    a readable id.
+    """
+    found = frame.attrs.get(_BLOCKED)
+    return found if isinstance(found, list) else []
+
+
 @explain_assignment("change its values, or use sheet.with_frame(frame)")
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
@@ -331,9 +343,12 @@ class Sheet:
 
         A change of a value in the frame is a correction of its cell: a plan of the sheet checks and
         sends it, and the results of the run are written with it. A row that is removed from the
-        frame is not in the plan.
+        frame is not in the plan. The frame also carries the ids of the blocked rows, which are not
+        in it.
         """
         frame, base = self.content.frame, self.base
+        if self.blocked:
+            frame.attrs.setdefault(_BLOCKED, [*map(self.blocked_pets.get, self.blocked)])
         # Without the sheet's other columns, the rows of failed rows are not recognised.
         return frame if base is None or base.source_rows else carry_base(frame, base)
 
