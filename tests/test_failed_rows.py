@@ -281,6 +281,27 @@ def test_the_workbook_has_only_failed_rows_with_their_comments_and_own_columns(s
     assert not [note for note in shop.store.plan(path).notes if "lacks the column" in note]
 
 
+def test_a_conflict_of_one_cell_is_at_that_cell(shop):
+    """The cell to correct is red, not the id of its row, and the plan names it too."""
+    rows = [
+        row_of(pet(1, "Rex"), category="dogs"),
+        row_of(pet(2, "Mia"), tags="Tag 2"),
+        row_of(NEW, status=""),
+        row_of(pet(9, "Ghost"), action="update"),
+    ]
+    path = shop.sheet("pets.xlsx", rows)
+    plan = shop.store.plan(path, **NO_LIMITS)
+    assert [(each.source, each.rule) for each in plan.conflicts] == [
+        ("Pets!D2", "category-spelling"),
+        ("Pets!E3", "tag-spelling"),
+        ("Pets!C4", "no-status"),
+        ("Pets!A5", "no-such-pet"),
+    ]
+    tab = openpyxl.load_workbook(failed(shop, path))["Pets"]
+    commented = [cell.coordinate for row in tab for cell in row if cell.comment]
+    assert commented == ["D2", "E3", "C4", "A5"]
+
+
 def test_own_columns_keep_their_names_in_the_workbook(shop):
     """A header that looks like a formula or an escape, or has a character that XML lacks, is text
     in the workbook, and is read as it was.

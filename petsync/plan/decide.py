@@ -167,12 +167,21 @@ class RowDecision(NamedTuple):
 
 
 class _RowConflict(Exception):  # noqa: N818 - a decision for the caller, not an error
-    """The decision that the whole row becomes a conflict."""
+    """The decision that the whole row becomes a conflict. `column` is that of the cell to correct;
+    "" if it is the id, or no single cell.
+    """
 
-    def __init__(self, rule: str, problem: str, suggestion: str, pet_id: int | None = None) -> None:
+    def __init__(
+        self,
+        rule: str,
+        problem: str,
+        suggestion: str,
+        pet_id: int | None = None,
+        column: Column | Literal[""] = "",
+    ) -> None:
         super().__init__(problem)
         self.rule, self.problem, self.suggestion = rule, problem, suggestion
-        self.pet_id = pet_id
+        self.pet_id, self.column = pet_id, column
 
 
 class _Unknown(Enum):
@@ -994,7 +1003,7 @@ class Decisions:
             problem = (
                 "would leave its pet with no status, and no query of the service could find the pet"
             )
-            raise _RowConflict("no-status", problem, self._describe_statuses(), pet.id)
+            raise _RowConflict("no-status", problem, self._describe_statuses(), pet.id, "status")
         self._check_spelling(row, judged.fields, pet, judged.after)
 
     def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
@@ -1067,12 +1076,16 @@ class Decisions:
         after = merge_row(Pet(id=row.pet_id), values, self.vocabulary)
         if not normalize(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
-            raise _RowConflict("no-name", "would be a new pet without a name", hint, row.pet_id)
+            raise _RowConflict(
+                "no-name", "would be a new pet without a name", hint, row.pet_id, "name"
+            )
         if not normalize(after.status):
             problem = (
                 "would be a new pet without a status, which no query of the service could find"
             )
-            raise _RowConflict("no-status", problem, self._describe_statuses(), row.pet_id)
+            raise _RowConflict(
+                "no-status", problem, self._describe_statuses(), row.pet_id, "status"
+            )
         if is_nameless_category(None, values, self.vocabulary):
             raise self._conflict_of_nameless_category(row, row.pet_id)
         if has_contradiction(values, self.vocabulary):
@@ -1203,7 +1216,7 @@ class Decisions:
         hint = "Write the category's name as well."
         if normalize(row.values.get("category")):
             hint = "The name belongs to another category: correct the id, or write a new name."
-        return _RowConflict("no-category-name", problem, hint, pet_id)
+        return _RowConflict("no-category-name", problem, hint, pet_id, "category_id")
 
     def _describe_statuses(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
@@ -1237,7 +1250,7 @@ class Decisions:
             if usual:
                 problem = f"names the tag {name!r}, and {who} {usual!r}"
                 hint = f"{way}, or give the tag a number to have both: `{self._numbered(name)}`."
-                raise _RowConflict("tag-spelling", problem, hint, pet_id)
+                raise _RowConflict("tag-spelling", problem, hint, pet_id, "tags")
             if self._is_new_tag(name):
                 self._check_coverage("tag", name, pet_id)
 
@@ -1270,7 +1283,7 @@ class Decisions:
         for column, hint in _INSTEAD.items():
             if column in fields and normalize(row.values.get(column)).casefold() == CLEAR:
                 problem = f"has {CLEAR!r} in {column}, which is plain text in a DataFrame"
-                raise _RowConflict("clear-text", problem, hint, pet_id)
+                raise _RowConflict("clear-text", problem, hint, pet_id, column)
 
     def _check_damage(
         self, row: Row, fields: Sequence[Column], current: Pet | None, pet_id: int | None
@@ -1291,12 +1304,14 @@ class Decisions:
                     f"{undamaged!r}: a program has read the text in a wrong encoding"
                 )
                 hint = f"Write {undamaged!r}, or leave the cell blank to change nothing."
-                raise _RowConflict("damaged-text", problem, hint, pet_id)
+                raise _RowConflict("damaged-text", problem, hint, pet_id, column)
 
     def _check_lost_letters(
         self, row: Row, fields: Sequence[Column], current: Pet | None, pet_id: int | None
     ) -> None:
-        found = [(column, row.values.get(column)) for column in _TEXTS if column in fields]
+        found: list[tuple[Column, str | None]] = [
+            (column, row.values.get(column)) for column in _TEXTS if column in fields
+        ]
         if "tags" in fields:
             found += [("tags", tag.name) for tag in row.values.get("tags") or ()]
         for column, text in found:
@@ -1316,7 +1331,7 @@ class Decisions:
                     "replaced letters that its encoding lacks"
                 )
                 hint = f"Write {original!r}, and save CSV files as UTF-8."
-                raise _RowConflict("damaged-text", problem, hint, pet_id)
+                raise _RowConflict("damaged-text", problem, hint, pet_id, column)
 
     @cached_property
     def _damaged(self) -> Mapping[tuple[int, str], str]:
@@ -1344,7 +1359,7 @@ class Decisions:
         if usual:
             problem = f"names the category {name!r}, and {who} {usual!r}"
             hint = f"{way}, or give {name!r} another category_id to have both."
-            raise _RowConflict("category-spelling", problem, hint, pet_id)
+            raise _RowConflict("category-spelling", problem, hint, pet_id, "category")
 
     def _has_new_number(self, row: Row) -> bool:
         """Return true if the row has a category_id that no category of the store has."""
@@ -1397,9 +1412,11 @@ class Decisions:
         self.conflicts.append(self._build_conflict(row, conflict))
 
     def _build_conflict(self, row: Row, conflict: _RowConflict) -> Conflict:
+        column = conflict.column
+        has_cell = column in self.sheet.columns
         return Conflict(
             row=row.number,
-            source=self._source(row),
+            source=self.sheet.address(row.number, column) if has_cell else self._source(row),
             pet_id=conflict.pet_id,
             name=self._name(row),
             rule=conflict.rule,
