@@ -192,7 +192,11 @@ def test_a_pet_with_an_error_on_one_side_is_compared_on_no_side(files, monkeypat
     monkeypatch.setattr("petsync.differences._LARGE", large)
     Path("twice.csv").write_text(OLD + "2,Mia again,sold,,6\n", "utf-8")
     Path("repeated.csv").write_text(OLD + "2,Mia,sold,,6\n", "utf-8")
-    reason = "Another row with this id has an error: twice.csv, line 3, column 1. Correct it."
+    reason = (
+        "Another row with this id has an error: twice.csv, line 3, column 1: '2': The id 2 is in 2 "
+        "rows with different values (name): line 3, column 1; line 6, column 1. Give each row the "
+        "id of its pet, or keep the correct row and delete the others."
+    )
     for other in ("old.csv", "repeated.csv"):
         for sides in ((other, "twice.csv"), ("twice.csv", other)):
             found = ps.diff(*sides)

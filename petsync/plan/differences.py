@@ -270,8 +270,8 @@ def _block_pets(sides: list[Side]) -> list[Side]:
     for side in sides:
         for row in side.blocked:
             if row.pet_id is not None:
-                text = f"Another row with this id has an error: {side.name}, {row.source}."
-                problems.setdefault(row.pet_id, f"{text} Correct it.")
+                text = f"Another row with this id has an error: {side.name}, {row.source}: "
+                problems.setdefault(row.pet_id, text + row.problem)
     return [_block_rows(side, problems) for side in sides] if problems else sides
 
 

@@ -118,7 +118,7 @@ def write_failed_rows(
         kind = "a sheet in several files"
         cure = "Write the rows into one .csv or .xlsx file, and plan that."
         if sheet.is_table:
-            kind = sheet.form or "a DataFrame"
+            kind = "a DataFrame" if sheet.is_frame else "a file of records (JSON, Parquet)"
         raise SheetError(
             f"{sheet.source}: the failed rows of {kind} cannot be written into a workbook",
             hint=f"The report has the outcome of each row. {cure}",
