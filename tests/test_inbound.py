@@ -37,7 +37,8 @@ def taken(
 ) -> Inbound:
     """Return the changes that the sheet takes from a store of these pets."""
     old = None if base is None else base_of(base)
-    chosen = {name: more.pop(name) for name in ("on_conflict", "delete_missing") if name in more}
+    names = ("on_conflict", "delete_missing", "holds_deletes")
+    chosen = {name: more.pop(name) for name in names if name in more}
     options = MergeOptions(**chosen)
     if lead == "merge":
         sheet = dataclasses.replace(sheet, base=old)
@@ -252,6 +253,17 @@ def test_a_row_that_was_taken_out_does_not_come_back_in_a_merge() -> None:
     assert taken(sheet_of([REX]), [REX, TOM], [REX, TOM], "store").added == (TOM,)
     first = taken(sheet_of([REX]), [REX, TOM])
     assert first.added == (TOM,)
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_notes_say_why_nothing_is_deleted(holds: bool) -> None:
+    """The notes on a removed row and on a deleted pet say whether the job does not ask for deletes,
+    or the base may be outdated.
+    """
+    why = "the base may be outdated" if holds else "delete_missing is off"
+    one = taken(sheet_of([TOM]), [REX], [REX, TOM], holds_deletes=holds)
+    assert {each.pet_id for each in one.notes if each.problem.endswith(f": {why}")} == {1, 2}
+    assert all(("set delete_missing" in each.hint) is not holds for each in one.notes if each.row)
 
 
 def test_a_note_names_the_row_for_which_the_plan_deletes_no_pet() -> None:

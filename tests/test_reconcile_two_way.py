@@ -105,14 +105,15 @@ def test_a_job_may_say_who_wins(scenario: Scenario, winner: str, name: str) -> N
 
 
 def test_deletions_travel_only_when_asked_for(scenario: Scenario) -> None:
-    """A removed row and a deleted pet are notes without delete_missing; with it, both are deleted
-    on the other side.
+    """A removed row and a deleted pet are notes without delete_missing, which say why; with it,
+    both are deleted on the other side.
     """
     scenario.write(PETS[1:])
     scenario.box.remove(2)
     report = scenario.run()
     assert report.round.exit_code == 0
     assert sorted(kinds(report)) == [("note", 1), ("note", 2)]
+    assert all(each.problem.endswith(": delete_missing is off") for each in report.open)
     report = scenario.run(delete_missing=True)
     assert (report.round.status, report.open) == ("done", ())
     assert set(scenario.sheet_pets()) == set(scenario.store_pets()) == set(range(3, 13))

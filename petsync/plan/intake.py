@@ -57,10 +57,10 @@ __all__ = ["build_inbound", "explain_stay", "mask_in_scope"]
 # Notes of a round on rows whose pets are not in the store: the reasons why these rows stay.
 
 
-_GONE = (
-    "its pet is no longer in the store, and the row stays: delete_missing is off, or the base may "
-    "be outdated"
-)
+_OFF = "delete_missing is off"
+_OUTDATED = "the base may be outdated"
+_GONE = f"its pet is no longer in the store, and the row stays: {_OFF}"
+_HELD = f"its pet is no longer in the store, and the row stays: {_OUTDATED}"
 _LEFT = (
     "Remove the row, or set delete_missing in the job's settings, which removes such rows. In a "
     "two-way job, you can also empty the row's id cell: the row is then added as a new pet."
@@ -79,8 +79,7 @@ _UNANSWERED = "the store gave no answer about this pet"
 _MAY_BE = "no row has its id, but {} may be the row of this pet"
 _UNMATCHED = "the row has no id and matches no pet in the store; a pull job sends nothing"
 _STAYS: Mapping[StayRule, str] = {
-    "left-alone": "pets without a row are not deleted: delete_missing is off, or the base may be "
-    "outdated",
+    "left-alone": "pets without a row are not deleted: {}",
     "not-exported": "another sheet may have its row",
     "uncovered": "no query that succeeded lists the pets of its status",
     "uncertain": "{} may be its row",
@@ -88,10 +87,14 @@ _STAYS: Mapping[StayRule, str] = {
 """Why a pet whose row was removed stays in the store, by the rule of the plan's decision."""
 
 
-def explain_stay(decided: Decided, pet_id: int) -> str:
-    """Return the reason why a pet whose row was removed stays in the store, as the plan decided."""
-    why = _STAYS[decided.find_stay_rule(pet_id)].format(first_items(decided.rows.uncertain))
-    return f"it stays in the store, because {why}"
+def explain_stay(decided: Decided, pet_id: int, *, holds_deletes: bool) -> str:
+    """Return the reason why a pet whose row was removed stays in the store, as the plan decided.
+    With `holds_deletes`, nothing is deleted although the job asks for it.
+    """
+    rule = decided.find_stay_rule(pet_id)
+    off = _OUTDATED if holds_deletes else _OFF
+    detail = off if rule == "left-alone" else first_items(decided.rows.uncertain)
+    return f"it stays in the store, because {_STAYS[rule].format(detail)}"
 
 
 def _find_uncertain_rows(sheet: Sheet) -> list[str]:
@@ -355,7 +358,8 @@ class _IntakeInput:
         The masks have the rows whose pet is deleted, the other rows whose pet is not in the store,
         and the rows for which the store gave no answer.
         """
-        reasons: tuple[tuple[Mask, str], ...] = ((removed, _GONE),)
+        gone = _HELD if self._options.holds_deletes else _GONE
+        reasons: tuple[tuple[Mask, str], ...] = ((removed, gone),)
         if self._leads:
             asks = has_action(self.rows, "delete", *ADDING) & ~self._takes
             free = self._takes & lacks_id(self.rows)
@@ -426,7 +430,8 @@ class _IntakeInput:
         if pet.id in may_be:
             return _MAY_BE.format(may_be[pet.id])
         if was_there and not self._leads:
-            why = explain_stay(self._decided, pet.id or 0)
+            holds = self._options.holds_deletes
+            why = explain_stay(self._decided, pet.id or 0, holds_deletes=holds)
             return f"its row was removed from the sheet, and {why}"
         return None
 

@@ -201,6 +201,8 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     owners: Mapping[Unit, Owner] = {}
     """The owners of fields, except "both"."""
+    holds_deletes: bool = False
+    """True if nothing is deleted although it is asked for, because the base may be outdated."""
 
     @property
     def unsent_units(self) -> frozenset[Unit]:
@@ -229,7 +231,9 @@ class MergeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def without_deletes(self) -> MergeOptions:
         """Return the options with which nothing is deleted as missing."""
-        return msgspec.structs.replace(self, delete_missing=False)
+        return msgspec.structs.replace(
+            self, delete_missing=False, holds_deletes=self.delete_missing
+        )
 
     def for_plan(self, *, two_way: bool) -> PlanOptions:
         """Return the options of the plan for the store."""

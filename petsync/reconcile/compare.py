@@ -1290,7 +1290,8 @@ class RemainingDifferences:
             if (sheet := sheets.get(pet.id or 0)) is not None:
                 problem = f"is in no row of this job: its row is in {sheet}"
             elif pet.id in known:
-                stays = explain_stay(self.comparison.decided, pet.id or 0)
+                holds = self.job.delete_missing
+                stays = explain_stay(self.comparison.decided, pet.id or 0, holds_deletes=holds)
                 problem = f"is no longer in any row; {stays}"
             yield Difference(kind="note", problem=problem, pet_id=pet.id, name=pet.name or "")
         yield from (each for each in self._find_outside() if each.pet_id not in known_ids)
