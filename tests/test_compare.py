@@ -594,6 +594,24 @@ def test_a_plan_says_which_pets_are_in_no_row_and_what_was_read_with_a_warning()
     assert missing.startswith("1 pet of the store is in no row")
 
 
+def test_a_plan_names_the_few_exported_pets_whose_rows_were_removed() -> None:
+    """The note on pets in no row names them if they were exported and are at most five."""
+    pets = [Pet(id=n, name=f"Pet {n}", status="sold") for n in range(1, 12)]
+    for removed in (1, 6):
+        rows = sheet_saying(*({"id": n} for n in range(1, 12 - removed)), base=base_of(pets))
+        (note,) = [each for each in plan_of(pets, rows).notes if "in no row" in each]
+        assert ("is in no row, pet 11 (Pet 11): nothing" in note) is (removed == 1)
+        assert ("6 pets of the store are in no row: nothing" in note) is (removed == 6)
+
+
+def test_a_plan_says_how_to_write_the_lists_of_a_dataframe() -> None:
+    """If cells have the text of a Python list, a note names the function that writes a sheet."""
+    for number, expected in ((0, False), (2, True)):
+        problems = [error_at(n, "tags", "list-text") for n in range(1, 1 + number)]
+        plan = plan_of(PETS, sheet_saying(*({"id": n} for n in (1, 2)), problems=(*problems,)))
+        assert any("ps.write_sheet(frame, FILE)" in note for note in plan.notes) is expected
+
+
 @pytest.mark.parametrize("cells", [{"name": "Rexy", "photo_urls": ["u"]}, {"name": "Rex"}])
 def test_a_pet_that_may_have_lost_its_id_is_held(cells: dict[str, object]) -> None:
     """A missing pet and a similar new row are both held until a person decides; other pets are

@@ -72,7 +72,7 @@ def _suggested(edited, address):
         ("Pets!C128", "Write pending if"),
         ("Pets!C816", "Write available if"),
         ("Pets!A156", "Write 1153."),
-        ("Pets!A221", "Give each row the id of its pet, or keep the correct row"),
+        ("Pets!A221", "Give each row the id of its pet, and clear the id of a new pet."),
         ("Pets!C257", "Type the value in, or leave the cell blank"),
         ("Pets!B875", "Fix the formula"),
         ("Pets!B217", "save it, and read it again"),

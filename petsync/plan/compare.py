@@ -1207,9 +1207,12 @@ def _find_missing(
     )
     conflicts, may_be = [*_iter_lost_id_conflicts(pairs)], _find_pets_by_row(pairs)
     if not options.delete_missing:
+        total = len(places) + snapshot.unnamed
+        few = [] if base is None or total > _MOST_NAMED else places.tolist()
         # Nobody expects the other pets in a workbook of failed rows.
         is_whole = base is None or not base.source_rows
-        notes = [*_note_left_alone(len(places) + snapshot.unnamed), *never] if is_whole else []
+        left = [*_note_left_alone(total, pets_at(snapshot.rows, few)), *never]
+        notes = left if is_whole else []
         staying = {"left-alone": places, "not-exported": new}
         return MissingPets([], conflicts, notes, staying, may_be)
     if uncertain:
@@ -1337,13 +1340,22 @@ def _build_worksheet_conflict(
     )
 
 
-def _note_left_alone(count: int) -> list[str]:
+_MOST_NAMED = 5
+"""The most pets whose rows were removed that a note names; it counts more."""
+
+
+def _note_left_alone(count: int, removed: Sequence[Pet] = ()) -> list[str]:
+    """Return a note on the pets of the store that are in no row. `removed` has them if they were
+    exported, so that their rows were removed.
+    """
     if not count:
         return []
     pets = "1 pet of the store is" if count == 1 else f"{count:,} pets of the store are"
     them = "it" if count == 1 else "them"
     way = f"--delete-missing, in Python delete_missing=True, would delete {them}"
-    return [f"{pets} in no row: nothing happens to {them} ({way})."]
+    names = [f"pet {pet.id}{f' ({pet.name})' if pet.name else ''}" for pet in removed]
+    named = f", {first_items(names)}" if names else ""
+    return [f"{pets} in no row{named}: nothing happens to {them} ({way})."]
 
 
 def _note_never_exported(count: int) -> list[str]:
@@ -2242,6 +2254,7 @@ def _build_plan(
             *_note_unknown_fields(sheet),
             *_note_lost_columns(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
+            *_iter_list_notes(sheet),
             *_iter_unread(sheet, snapshot.rows),
             *decisions.notes(),
             *missing_pets.notes,
@@ -2560,6 +2573,15 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     if sheet.unlisted:
         rows = count(sheet.unlisted, "further row")
         yield f"Not listed: the warnings of {rows} in agreement with the store."
+
+
+def _iter_list_notes(sheet: Sheet) -> Iterator[str]:
+    """Yield a note if cells of a file have the text of a Python list."""
+    if sheet.source != FRAME_NAME and any(each.rule == "list-text" for each in sheet.problems):
+        yield (
+            "Cells have the text of a Python list. If pandas wrote the file (to_csv, to_excel), "
+            "write it again with ps.write_sheet(frame, FILE)."
+        )
 
 
 def _iter_header_warnings(sheet: Sheet) -> Iterator[str]:

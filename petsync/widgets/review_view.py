@@ -78,6 +78,7 @@ __all__ = [
     "CHANGE_COLUMNS",
     "KINDS",
     "MAX_LINKED_BYTES",
+    "MISSING_BOX",
     "ONLY_STORE",
     "PLAN_AGAIN",
     "TERM_OF_TWO_WAY",
@@ -714,6 +715,8 @@ ONLY_STORE = "Compare only with the store"
 """The option of a comparison without the exported values."""
 TERM_OF_TWO_WAY = (r"\(--two-way, in Python two_way=True\)", f"(“{ONLY_STORE}” in the options)")
 SHIFTED_BOX = "Use the column as in the sheet"
+MISSING_BOX = "Delete the pets that are in no row of the sheet"
+"""The option of the sheet form for `delete_missing`."""
 WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another form or program applies the plan."""
 _COMPARE_AGAIN = "ompare the sheet again (“Open a sheet”, then “Compare with the store”)"
@@ -729,7 +732,10 @@ TERMS = (
     (r"`petsync undo [^`]+`", "“Undo”"),
     (r", and set it as PETSYNC_TOKEN or as the variable of the job;", " and sign in with it;"),
     (r" with the output of the same command with -v", ""),
-    (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
+    (
+        r"--delete-missing, in Python \S+, would delete (it|them)",
+        rf"“{MISSING_BOX}” among the options of the sheet deletes \1",
+    ),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
     (r"`petsync check` \(in Python sheet\.\w+\) lists them", "The form of the sheet lists them"),
     (r"raise the limit \(in Python [^)]*\) and plan again", "raise the limit"),

@@ -59,6 +59,7 @@ from petsync.widgets.components import (
 from petsync.widgets.form import Form, on_enter
 from petsync.widgets.review_view import (
     MAX_LINKED_BYTES,
+    MISSING_BOX,
     ONLY_STORE,
     TERM_OF_TWO_WAY,
     file_link,
@@ -738,7 +739,7 @@ class PlanChoices:
 
     def __init__(self) -> None:
         self.rows = ipywidgets.Dropdown(options=_ROWS, value=(), description="Rows without an id")
-        self.missing = tick("Delete the pets that are in no row of the sheet")
+        self.missing = tick(MISSING_BOX)
         self.two_way = tick(ONLY_STORE)
         self.conflict = ipywidgets.RadioButtons(
             options=_CONFLICT, value="store", description="If sheet and store changed a field"
@@ -976,7 +977,8 @@ def describe_sheet(sheet: Sheet) -> str:
     rows = count(len(sheet) + len(sheet.blocked), "row")
     if not sheet.problems:
         return f"Read: {rows}, no findings."
-    blocked = f", which block {count(len(sheet.blocked), 'row')}" if sheet.blocked else ""
+    verb = "blocks" if sheet.errors == 1 else "block"
+    blocked = f", which {verb} {count(len(sheet.blocked), 'row')}" if sheet.blocked else ""
     warnings = len(sheet.problems) - sheet.errors
     return f"Read: {rows}; {count(sheet.errors, 'error')}{blocked}; {count(warnings, 'warning')}."
 

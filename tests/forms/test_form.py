@@ -10,11 +10,13 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import ipywidgets
 import pytest
 
+import petsync as ps
 from petsync.errors import LockedError, PetsyncError
 from petsync.report.document import Document, Note
 from petsync.sheets.files import AS_ENCODED
@@ -22,7 +24,7 @@ from petsync.sheets.headers import mapping_hint
 from petsync.widgets.components import Heading, in_form
 from petsync.widgets.form import Form, is_live
 from petsync.widgets.review import ReviewForm
-from petsync.widgets.sheet import SheetForm
+from petsync.widgets.sheet import SheetForm, describe_sheet
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -414,3 +416,22 @@ def test_messages_speak_the_language_of_forms(terms: tuple[tuple[str, str], ...]
     told = [in_form(message, terms) for message in _MESSAGES]
     assert [text for text in told if _IN_SHELL.search(text)] == []
     assert in_form(AS_ENCODED.format("cp1252"), SheetForm.terms).startswith("Choose its encoding.")
+
+
+def test_a_note_on_pets_in_no_row_names_the_option_of_the_form() -> None:
+    """A form says by its own option how the pets that are in no row are deleted."""
+    note = (
+        "1 pet of the store is in no row, pet 7 (Tom): nothing happens to it (--delete-missing, in "
+        "Python delete_missing=True, would delete it)."
+    )
+    assert in_form(note, ReviewForm.terms) == (
+        "1 pet of the store is in no row, pet 7 (Tom): nothing happens to it (“Delete the pets "
+        "that are in no row of the sheet” among the options of the sheet deletes it)."
+    )
+
+
+def test_a_sheet_with_one_error_is_described(tmp_path: Path) -> None:
+    """The message after a sheet is read counts its errors and warnings."""
+    (tmp_path / "pets.csv").write_text("id,name\nx,Tom\n", "utf-8")
+    sheet = ps.read_sheet(tmp_path / "pets.csv")
+    assert describe_sheet(sheet) == "Read: 1 row; 1 error, which blocks 1 row; 0 warnings."

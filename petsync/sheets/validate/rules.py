@@ -529,7 +529,8 @@ IDS = (
         "Several rows have the same id and different values, so petsync uses none of them.",
         "7 in rows 12 and 40, with different names",
         "one row with the id 7",
-        "Give each row the id of its pet, or keep the correct row and delete the others.",
+        "Give each row the id of its pet, and clear the id of a new pet. Of rows of one pet, keep "
+        "the correct one.",
     ),
     warning(
         "duplicate-row",
