@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 import traceback
 from collections.abc import Iterator
@@ -509,6 +510,16 @@ def test_a_line_of_many_is_found(tmp_path: Path) -> None:
         (12, "jobs.b c"),
         (15, "jobs.b c.rate"),
     ]
+
+
+def test_a_sheet_is_no_configuration(tmp_path: Path) -> None:
+    """A sheet that is named in place of a petsync.toml is an error that says how to use it."""
+    for name, data in (("pets.xlsx", b"PK\x03\x04\x81"), ("my pets.csv", b"id,name\n7,Rex\n")):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(ConfigurationError, match="is a sheet, not a configuration") as caught:
+            load(path, {})
+        assert f"`petsync plan {shlex.quote(str(path))}`" in caught.value.cure
 
 
 @pytest.mark.parametrize(

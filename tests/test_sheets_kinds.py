@@ -367,6 +367,15 @@ def test_a_folder_names_the_sheets_in_it(tmp_path):
     assert "there is pets.csv" in caught.value.hint
 
 
+def test_a_missing_file_of_the_current_folder(tmp_path, monkeypatch):
+    """The error of a missing file without a folder lists the sheets of this folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pets.csv").touch()
+    with pytest.raises(SheetError) as caught:
+        read_sheet("pet.csv")
+    assert caught.value.hint == "In this folder there is pets.csv."
+
+
 def test_a_missing_folder_differs_from_a_missing_file(tmp_path):
     """The error of a file in a missing folder reports that the folder is missing."""
     with pytest.raises(SheetError, match="there is no such file") as caught:

@@ -84,15 +84,17 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
     """List every mistake in FILE, or show what FILE means.
 
     FILE is petsync.toml by default. Each mistake is listed with its line and, if possible, what to
-    write instead. petsync sends no request, and does not test whether sheets and folders exist.
+    write instead. petsync sends no request, and opens no sheet; it names a sheet that does not
+    exist.
 
     Exit codes: 0 if there is no mistake, else 64.
     """
     with exiting_on_signal():
         from petsync.config.load import ENV_FILE_HINT, load
 
+    environ = read_environment(context, env_file)
     try:
-        configuration = load(file, read_environment(context, env_file))
+        configuration = load(file, environ)
     except ConfigurationError as error:
         if not error.problems:
             raise
@@ -114,9 +116,36 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
         _print(context, configuration)
     _warn(context, configuration)
     _explain_trust(context, file, configuration)
-    # A file that is named on the command line needs no confirmation.
-    context.suggest("reconcile", file, "--dry-run", repeat=["env_file"], url=True)
+    names = find_allowed_names(environ, env_file, is_named=True)
+    try:
+        load(file, environ, names=names)
+    except ConfigurationError:
+        context.suggest("trust", *([] if file == Path(_FILE) else [file]), url=False)
+        return 0
+    if not _suggest_export(context, configuration):
+        # A file that is named on the command line needs no other confirmation.
+        context.suggest("reconcile", file, "--dry-run", repeat=["env_file"], url=True)
     return 0
+
+
+def _suggest_export(context: Context, configuration: Configuration) -> bool:
+    """Print which sheets do not exist, and the command that makes the first one from the store.
+    Return false if there is none, or if an address has variables.
+    """
+    lacking = [
+        (job, job.sheet)
+        for job in configuration.jobs
+        if job.enabled and job.mode != "pull" and isinstance(job.sheet, Path)
+        if not (job.is_in_parts or job.sheet.exists())
+    ]
+    for job, sheet in lacking:
+        context.say(f"{job.name}: the sheet {sheet.name} does not exist.")
+    if not lacking or configuration.in_addresses:
+        return False
+    job, sheet = lacking[0]
+    path = sheet.relative_to(Path.cwd()) if sheet.is_relative_to(Path.cwd()) else sheet
+    context.suggest("export", path, "--url", job.url, repeat=[], url=False)
+    return True
 
 
 def _warn(context: Context, configuration: Configuration) -> None:

@@ -809,6 +809,15 @@ def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path
 
 
 def _find_url_of_run(context: Context, run_id: str) -> tuple[str, str]:
+    """Return the address of a run's store, and where it is from. Raises PlanError if no run is
+    recorded.
+    """
+    from petsync.errors import PlanError
+    from petsync.store.runs import RunHistory
+
+    history = RunHistory(context.settings.state)
+    if not history.runs():
+        raise PlanError("no run is recorded here", hint=history.explain_lack())
     return find_url_of_run(context.settings.state, run_id) if run_id else ("", "")
 
 

@@ -228,6 +228,8 @@ def _show_runs(
         context.show_view(past_rounds_view(rounds, limit=limit))
         context.out.print()
     context.show_view(runs_view(runs, limit=limit))
+    if not (runs or rounds):
+        context.say(_history(context).explain_lack(_store(context)))
     unfinished = next(find_unfinished(runs), None)
     if unfinished is not None:
         context.say(

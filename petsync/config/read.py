@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from petsync._display import quote
+from petsync._files import READABLE, ending_of
 from petsync.config.model import (
     OPTIONS,
     TABLES,
@@ -513,11 +515,22 @@ def _read_or_refuse(file: Path) -> ConfigDocument | ConfigurationError:
             f"there is no {file}", hint="`petsync init` writes an example with explanations."
         )
     except UnicodeDecodeError as error:
-        return _error(file, [explain_encoding_error(str(file), error)])
+        return _sheet_error(file) or _error(file, [explain_encoding_error(str(file), error)])
     except OSError as error:
         return ConfigurationError(f"{file} cannot be read: {error.strerror}")
     except tomllib.TOMLDecodeError as error:
-        return _error(file, [explain_syntax_error(str(file), text, error)])
+        return _sheet_error(file) or _error(file, [explain_syntax_error(str(file), text, error)])
+
+
+def _sheet_error(file: Path) -> ConfigurationError | None:
+    """Return the error for a sheet that is named in place of a configuration."""
+    if ending_of(file) not in READABLE:
+        return None
+    return ConfigurationError(
+        f"{file} is a sheet, not a configuration",
+        hint="A petsync.toml names the sheet in a job: `petsync init` writes an example. "
+        f"To compare the sheet now: `petsync plan {quote(str(file))}`.",
+    )
 
 
 def refuse(document: ConfigDocument, reader: Reader, mistakes: Iterable[ConfigMistake]) -> None:

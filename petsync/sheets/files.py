@@ -670,7 +670,8 @@ def _describe_folder(folder: Path) -> str:
         names = sorted(each.name for each in folder.iterdir() if ending_of(each) in READABLE)
     except OSError:
         return "Check the path."
-    return f"In {folder} there {_list_names(names)}."
+    where = "this folder" if folder == Path() else folder
+    return f"In {where} there {_list_names(names)}."
 
 
 def _list_names(names: list[str]) -> str:

@@ -164,7 +164,18 @@ class RunHistory:
         matches = [run for run in found if store in (None, run.store)]
         if len(matches) == 1:
             return matches[0]
+        if not (found or [run for run in runs if store in (None, run.store)]):
+            raise PlanError(f"there is no run {name!r}", hint=self.explain_lack(store))
         raise _build_not_found_error(name, found, matches, runs, store)
+
+    def explain_lack(self, store: str | None = None) -> str:
+        """Return a hint that says where no run, or none on a store, is recorded, and what to do."""
+        on_store = "" if store is None else " on this store"
+        path = self.journal.path.absolute()
+        return (
+            f"{path} has no run{on_store}. A run is recorded where it was applied: go to that "
+            "folder, or name its state folder (--state, in Python ps.connect(url, state=…))."
+        )
 
     def report(self, run_id: str, store: str | None = None) -> Report:
         """Return the outcome of every row of a run. Raises PlanError as `find` does, and for an
@@ -448,9 +459,7 @@ def _build_not_found_error(
             f"ps.connect({other.store!r})",
         )
     known = [run for run in runs if store in (None, run.store)]
-    hint = f"There are no runs{'' if store is None else ' on this store'} yet."
-    if known:
-        hint = f"The newest are {_list_ids(known)}. `petsync runs` lists all."
+    hint = f"The newest are {_list_ids(known)}. `petsync runs` lists all."
     return PlanError(f"there is no run {name!r}", hint=hint)
 
 
@@ -812,10 +821,11 @@ class Runs:
             runs = journal.runs(store)
             past = next(engine.find_unfinished(runs, with_running=True), None)
             if past is None:
+                known = f"`petsync runs` lists the runs of {journal.path}."
                 raise PlanError(
                     f"no run on {store} can be resumed",
                     hint=_build_undone_hint(runs, find_undoing_runs(runs))
-                    or f"`petsync runs` lists the runs of {journal.path}.",
+                    or (known if runs else RunHistory(self.state).explain_lack(store)),
                 )
             return past
         past = RunHistory(self.state).find(run_id, store)
@@ -1113,7 +1123,9 @@ class UndoPlanner:
         if past is None:
             raise PlanError(
                 f"no run on {store} has any changes left to undo",
-                hint="`petsync runs` lists the runs.",
+                hint="`petsync runs` lists the runs."
+                if self.history.runs(store)
+                else self.history.explain_lack(store),
             )
         if past.state == "running":
             raise LockedError(

@@ -66,6 +66,26 @@ def test_a_file_that_is_not_there(shell: Shell) -> None:
     assert shell("config", "check", "--json").json["error"]["type"] == "ConfigurationError"
 
 
+def test_the_next_step_works(shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`config check` suggests to confirm a file whose variables a round would refuse, to export a
+    sheet that does not exist, and then to run the jobs.
+    """
+    url, hook = f'url = "{box.url}"\n', '[notify]\nurls = ["${HOOK}"]\n'
+    monkeypatch.setenv("HOOK", "json://127.0.0.1:9/hook")
+    job = '[jobs.catalogue]\nmode = "two-way"\nsheet = "new.csv"\n'
+    written(f"{url}{job}{hook}")
+    assert shell("config", "check").err == "Next: petsync trust\n"
+    assert "may not use" in shell("reconcile", "petsync.toml", "--dry-run").err
+    shell("trust", "--yes")
+    err = shell("config", "check").err
+    export = f"petsync export new.csv --url {box.url}"
+    assert f"catalogue: the sheet new.csv does not exist.\nNext: {export}\n" in err
+    assert shell(*export.split()[1:]).code == 0
+    *_, line = shell("config", "check").err.splitlines()
+    assert line == "Next: petsync reconcile petsync.toml --dry-run"
+    assert shell(*line.split()[2:]).code == 0
+
+
 def test_the_meaning_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each job is explained in a few lines, without its secrets."""
     monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
@@ -80,7 +100,7 @@ def test_the_meaning_is_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> 
     done = shell("config", "check")
     assert done.code == 0
     assert "the sign-in of these jobs once you\nconfirm the file: `petsync trust`.\n" in done.err
-    assert done.err.endswith("\nNext: petsync reconcile petsync.toml --dry-run\n")
+    assert done.err.endswith("\nNext: petsync trust\n")
     for line in (
         "catalogue (line 3): two-way, both sides are merged",
         "  store       https://shop.example/v2 with a token",

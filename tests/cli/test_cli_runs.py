@@ -25,8 +25,26 @@ def test_no_run_is_known(shell: Shell) -> None:
     """Without a journal the list is empty, and no journal is created."""
     done = shell("runs")
     assert (done.code, done.out.strip()) == (0, "No runs are recorded.")
+    assert "A run is recorded where it was applied" in " ".join(done.err.split())
     assert shell("runs", "--json").json == {"runs": []}
     assert not Path(".petsync").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["undo"], ["undo", "1"], ["resume"], ["resume", "1"], ["runs", "last"]]
+)
+@pytest.mark.parametrize("has_url", [False, True])
+def test_a_run_of_another_folder_is_not_found(
+    shell: Shell, box: Sandbox, words: list[str], has_url: bool
+) -> None:
+    """Where no run is recorded, the error names the journal that was read, and the way to another
+    state folder.
+    """
+    done = shell(*words, *(to(box) if has_url else []))
+    text = " ".join(done.err.split())
+    assert done.code == 1
+    assert f"{Path('.petsync', 'journal.db').absolute()} has no run" in text
+    assert "name its state folder (--state)" in text
 
 
 def test_the_list_fits_a_terminal(shell: Shell, box: Sandbox) -> None:

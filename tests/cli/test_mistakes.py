@@ -68,6 +68,7 @@ _MISTAKES = """
 64 | plan ok.csv | PETSYNC_URL
 64 | plan ok.csv extra.csv | unexpected extra argument (extra.csv)
 64 | plan ok.csv --url localhost:8080 | Write http:// or https:// before it.
+64 | plan ok.csv --url http:/localhost:8080/v2 | of a service It looks like https://shop.example/v2.
 64 | plan ok.csv --url shop.example/v2 | Write http:// or https:// before it.
 64 | plan ok.csv --url ftp://shop.example/v2 | It looks like https://shop.example/v2.
 64 | plan ok.csv --url http://localhost:99999/v2 | A port is a number up to 65535.
@@ -96,6 +97,8 @@ _MISTAKES = """
 1 | upload {long}d {url} | cannot be read: File name too long
 1 | upload {long} --column name {url} | cannot be read: File name too long
 64 | reconcile {long} | cannot be read: File name too long
+64 | reconcile ok.csv | To compare the sheet now: `petsync plan ok.csv`.
+64 | config check screen.xlsx | screen.xlsx is a sheet, not a configuration
 64 | config check {long} | cannot be read: File name too long
 64 | trust {long} | cannot be read: File name too long
 1 | plan folder {url} | Name a folder with such files
@@ -107,7 +110,7 @@ _MISTAKES = """
 3 | check decimal.csv | 1.5
 3 | check date.csv | 2026-11-28
 3 | check status.csv | avaliable
-3 | check twice.csv | id
+3 | check twice.csv | and clear the id of a new pet
 1 | plan pets.json {url} | pets.json: the file is not valid JSON
 1 | plan pets.ods {url} | pets.ods: the OpenDocument sheet is damaged
 1 | plan pets.csv.gz {url} | pets.csv.gz: the compressed file is damaged
@@ -144,6 +147,8 @@ _MISTAKES = """
 1 | runs nope | there is no run 'nope'
 1 | runs last | there is no run 'last'
 1 | undo last {url} | there is no run 'last'
+1 | undo | no run is recorded here
+1 | resume | no run is recorded here
 64 | plan ok.csv {url} --correct status:sold=pending --correct status:sold=available | contradict
 64 | plan ok.csv {url} --column pet=id --column pet=name | contradict each other
 1 | check status.csv --correct status:avaliable=sold --correct Status:avaliable=pending | twice
