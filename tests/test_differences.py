@@ -195,7 +195,7 @@ def test_a_pet_with_an_error_on_one_side_is_compared_on_no_side(files, monkeypat
     reason = (
         "Another row with this id has an error: twice.csv, line 3, column 1: '2': The id 2 is in 2 "
         "rows with different values (name): line 3, column 1; line 6, column 1. Give each row the "
-        "id of its pet, or keep the correct row and delete the others."
+        "id of its pet, and clear the id of a new pet. Of rows of one pet, keep the correct one."
     )
     for other in ("old.csv", "repeated.csv"):
         for sides in ((other, "twice.csv"), ("twice.csv", other)):
