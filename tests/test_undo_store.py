@@ -243,6 +243,29 @@ def test_a_pet_that_was_added_again_does_not_come_back_twice(
     assert [each.kind for each in store.undo(undo.run_id).changes] == ["add"]
 
 
+def test_a_pet_whose_row_moved_and_was_edited_does_not_come_back_twice(
+    store: ps.Store, tmp_path: Path
+) -> None:
+    """The undo of an undo is a conflict too if the row was moved and edited before it was added
+    again. Each pet that was added again counts for one row of its name.
+    """
+    sheet = tmp_path / "new.csv"
+    sheet.write_text("name,status,tags\nNora,available,calm\nNora,sold,shy\n", "utf-8")
+    added = store.apply(store.plan(sheet))
+    undo = store.apply(store.undo(added.run_id))
+    store.api.add_pet(Pet(id=5000, name="Otto", status="sold"))  # A live store reuses the last id.
+    sheet.write_text(
+        "name,status,tags,action\nOlga,sold,,\nPia,sold,,\nNora,pending,loud,add-another\n", "utf-8"
+    )
+    again = store.apply(store.plan(sheet))
+    assert [each.outcome for each in again.results] == ["applied"] * 3
+    plan = store.undo(undo.run_id)
+    (conflict,) = plan.conflicts
+    assert conflict.rule == "added-again"
+    assert f"pet {again.results[2].assigned_id} (run {again.run_id})" in conflict.problem
+    assert len(plan.adds) == 1
+
+
 def test_a_deleted_pet_that_was_added_again_does_not_come_back_twice(store: ps.Store) -> None:
     """The undo of a delete is a conflict if a pet with the same values was added since; the same
     name alone is not a conflict.

@@ -780,13 +780,18 @@ def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
 
 
 def find_added_pets(
-    changes: Sequence[Change], tab: str, records: Iterable[RowRecord], *, skip: Container[int]
+    changes: Sequence[Change],
+    tab: str,
+    records: Iterable[RowRecord],
+    *,
+    skip: Container[int] = (),
+    by_name: bool = False,
 ) -> dict[int, int]:
     """Return the ids of the pets that later runs created for an earlier plan's adds without an id.
     The keys are the numbers of these adds. Adds in `skip` are omitted.
 
     A row in the same place counts, even if it was edited, and so does a row elsewhere with the
-    same values.
+    same values or, `by_name`, with the same name.
     """
     lines = {
         number: _Line(change.row, None, None, change.after)
@@ -813,6 +818,9 @@ def find_added_pets(
         match(number, contents.get(_content(line), ()))
     for number, line in lines.items():
         match(number, (each for each in places.get(line.row, ()) if _is_close(each, line)))
+    names = _group_by(_name, of_tab) if by_name else {}
+    for number, line in lines.items():
+        match(number, names.get(_name(line), ()) if _name(line) else ())
     return found
 
 

@@ -236,8 +236,9 @@ class RunHistory:
 
     def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
         """Return the pets that the run added and that a later run of the same sheet added again for
-        the same row, which has no id. The result maps the id of each of these pets to the later run
-        and the new id. It is empty if the run's plan cannot be read.
+        the same row, which has no id, or for a row with the same name. The result maps the id of
+        each of these pets to the later run and the new id. It is empty if the run's plan cannot be
+        read.
         """
         journal = self.journal
         try:
@@ -251,9 +252,10 @@ class RunHistory:
         started = datetime.fromisoformat(self.find(run_id).started)
         records = [r for r in later.added if datetime.fromisoformat(r.run_started) > started]
         runs = {record.pet_id: record.run_id for record in records}
+        pets = find_added_pets(plan.changes, plan.tab, records, by_name=True)
         return {
             old: (runs[new], new)
-            for number, new in find_added_pets(plan.changes, plan.tab, records, skip=()).items()
+            for number, new in pets.items()
             if (old := made.get(number)) is not None
         }
 
