@@ -334,7 +334,7 @@ def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, out
     assert outcomes(report) == [outcome, "applied"]
 
 
-@pytest.mark.parametrize("status", [502, 504, 520, 524, 599])
+@pytest.mark.parametrize("status", [502, 503, 504, 520, 524, 599])
 def test_an_add_that_a_gateway_gave_up_is_waited_for(tmp_path: Path, status: int) -> None:
     """If a gateway answers for the service, which may still carry out the add, it is not sent again
     before the settle time is over.

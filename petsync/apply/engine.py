@@ -1308,7 +1308,7 @@ class Sender:
             outcome = await self._check_outcome(change, change.pet_id, wanted, before, error)
             return result_of(number, change, *outcome)
         if error.may_have_happened:
-            if (error.status or 0) >= 400 and error.status not in _GATEWAY_STATUSES:
+            if _is_of_service(error):
                 self.refused.add(number)
             return result_of(number, change, "unknown", cause, error.problem)
         is_add = isinstance(change, Add)
@@ -1362,6 +1362,15 @@ def _fits_form(change: Change, wanted: Pet) -> bool:
     if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
         return False
     return bool(wanted.status) or "status" not in change.fields
+
+
+def _is_of_service(error: ApiError) -> bool:
+    """Return true if the service itself responded with the error: it then no longer processes the
+    request. A 503 without a message and without Retry-After may be the page of a gateway.
+    """
+    if isinstance(error, ServiceError) and error.status == 503:
+        return bool(error.service_message) or error.retry_after is not None
+    return (error.status or 0) >= 400 and error.status not in _GATEWAY_STATUSES
 
 
 def cause_of(error: ApiError) -> Cause:
