@@ -339,6 +339,24 @@ def test_a_closed_client_is_named() -> None:
         store.api.get_pet_by_id(7)
 
 
+def test_a_client_that_is_closed_between_two_attempts_may_have_sent_the_first_one() -> None:
+    """If the caller closes the client after a lost response, the error says so, and that the change
+    may have been made.
+    """
+
+    async def lose(request: httpx.Request) -> httpx.Response:
+        await client.aclose()
+        raise httpx.ReadError("the connection was lost", request=request)
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(lose))
+    with (
+        ps.connect(URL, http=client, retry=ONCE, environ={}) as store,
+        pytest.raises(ps.errors.UnavailableError, match="is closed") as failed,
+    ):
+        store.api.update_pet(ps.Pet(id=7, name="Rex"))
+    assert failed.value.may_have_happened
+
+
 @pytest.fixture
 def another_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:
     """An aiohttp whose sessions have no attribute `_retry_connection` of their own."""

@@ -527,7 +527,7 @@ class HttpxTransport:
         given = self._given
         is_client = not hasattr(given, "handle_async_request")
         if is_client and given.is_closed:
-            raise PetsyncError(
+            raise UnavailableError(
                 "the httpx client given to ps.connect is closed",
                 hint="Close the store first, and then the client.",
             )
