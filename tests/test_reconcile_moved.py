@@ -281,6 +281,31 @@ def test_an_edit_of_a_row_that_moves_back_is_sent(
     assert row_pet.status == was
 
 
+@pytest.mark.parametrize("column", ["category_id", "tags"])
+def test_a_row_moves_to_a_sheet_that_lacks_a_column(
+    box: Sandbox, tmp_path: Path, column: str
+) -> None:
+    """A row may move to a sheet without a column of its former sheet, whose other rows keep their
+    values there, also a number beyond 2^53.
+    """
+    scenario = _build_two_sheets(box, tmp_path)
+    newer = changed(PETS, 1, category=ps.Category((1 << 53) + 1, "Cats"), tags=(ps.Tag(2, "shy"),))[
+        0
+    ]
+    box.put(newer)
+    assert {each.round.status for each in scenario.rounds()} == {"done", "in-sync"}
+    old, new = (read_grid(tmp_path / "in" / name) for name in ("a.csv", "b.csv"))
+    at = new.head.index(column)
+    new.head, new.rows = _without(new.head, at), [_without(row, at) for row in new.rows]
+    new.rows.append(_without(old.rows.pop(), at))
+    for grid in (new, old):
+        grid.save()
+    assert {each.round.status for each in scenario.rounds()} == {"in-sync"}
+    assert scenario.row("a.csv", 1) == newer
+    assert scenario.row("b.csv", 6) is not None
+    assert len(scenario.store_pets()) == len(PETS)
+
+
 def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
     """If the round of a row's new sheet fails, the old sheet's base keeps the row until that round
     succeeds.

@@ -259,13 +259,13 @@ class Folder:
             if name != part and missing and "id" in other.rows and "id" in own
         ]
         frames = [rows[has_id_in(rows, missing)] for rows in others]
-        frames = [frame for frame in frames if len(frame)]
+        frames = [_with_columns_of(own, frame) for frame in frames if len(frame)]
         if not frames:
             return sheet
         last = int(own.index.max()) if len(own) else 0
         moved = pd.concat(frames)
         moved.index = pd.RangeIndex(last + 1, last + 1 + len(moved), name=own.index.name)
-        return sheet.with_rows(pd.concat([own, moved.reindex(columns=own.columns)]))
+        return sheet.with_rows(pd.concat([own, moved]))
 
     @property
     def has_new_rows(self) -> bool:
@@ -342,6 +342,14 @@ class Folder:
             ]
             if places:
                 yield row, (new, [*dict.fromkeys(places)])
+
+
+def _with_columns_of(own: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the frame with the columns of `own`. A column that the frame lacks has the
+    type that it has in `own`: pandas would add one of floats.
+    """
+    there = own.columns.intersection(frame.columns)
+    return own.iloc[:0].reindex(frame.index).assign(**frame[there])
 
 
 def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
