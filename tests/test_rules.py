@@ -237,8 +237,12 @@ def test_a_missing_column_is_reported_and_a_required_one_blocks(tmp_path: Path) 
         "the sheet has no column 'Vet'",
     ]
     assert sheet.blocked == (6,)
-    sheet = csv_of(tmp_path, TEXT, rules=[SheetRule(name="vet", columns=["Vet"], required=True)])
+    vet = SheetRule(name="vet", columns=["Vet"], required=True, message="Ask Ann.")
+    sheet = csv_of(tmp_path, TEXT, rules=[vet])
     assert sheet.blocked == (2, 3, 4, 5, 6)
+    assert [each.problem for each in sheet.problems if each.is_own] == [
+        "The sheet has no column 'Vet', which must have a value in each row. Ask Ann."
+    ]
     errors = sheet.errors_by_row
     assert [each.rule for each in errors[2]] == ["rule:vet"]
     assert [each.rule for each in errors[6]] == ["unknown-status"]

@@ -186,7 +186,9 @@ class OwnRules:
             hint = f"Did you mean {near}?" if near else f"Its columns are {', '.join(known[:12])}."
             if rule.required:
                 problem = f"The sheet has no column {name!r}, which must have a value in each row."
-                self.notes.add(-1, "", Note(rule_code(rule), name, rule.message or problem, hint))
+                # The message is about the cells of the column, not about the header.
+                problem = f"{problem} {rule.message}".rstrip()
+                self.notes.add(-1, "", Note(rule_code(rule), name, problem, hint))
             else:
                 problem = f"The rule {rule.name!r} did not run: the sheet has no column {name!r}."
                 self.notes.add(-1, "", Note("header-unchecked", name, problem, hint))
