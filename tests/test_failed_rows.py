@@ -564,10 +564,9 @@ def test_what_cannot_become_a_workbook_says_why(shop):
     results = of_frame.to_frame()
     rows = results.loc[results["outcome"] == "needs fixing", "row"]
     assert [each.name for each in ps.pets_from_frame(frame.iloc[rows])] == ["Rex"]
-    frame[["id", "name", "status"]].to_json(
-        shop.folder / "p.jsonl.gz", orient="records", lines=True
-    )
-    of_records = shop.apply(shop.folder / "p.jsonl.gz")
+    path = shop.folder / "pets.jsonl.gz"
+    frame[["id", "name", "status"]].to_json(path, orient="records", lines=True)
+    of_records = shop.apply(path)
     with pytest.raises(SheetError, match=r"a file of records \(JSON, Parquet\) cannot"):
         shop.store.failed_rows(of_records.run_id, shop.folder / "failed.xlsx")
     undo = shop.store.apply(shop.store.undo(report.run_id))

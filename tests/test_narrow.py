@@ -348,6 +348,9 @@ def test_narrow_why(store: Store, box: Sandbox) -> None:
     assert store.why(sheet, 2)[0].rule == "updated"
     assert box.requests == {LIST: 1, LOOK_UP: 2}
     assert store.why(sheet, 77)[0].rule == "left-alone"
+    (unread,) = store.why(sheet, 77, scope="rows")
+    assert unread.rule == "uncovered"
+    assert "only the pets that rows name were read" in unread.sentence
 
 
 def test_narrow_sentinel(store: Store, box: Sandbox) -> None:

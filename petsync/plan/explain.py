@@ -141,8 +141,8 @@ PET_RULES: Mapping[str, str] = {
     "blocked": "An error in the sheet excludes the row:",
     "left-alone": "No row names it, and missing pets are not to be deleted.",
     "not-exported": "No row names it, and it was not in the export.",
-    "uncovered": "No row names it, and no query that succeeded asks for its status, so it is "
-    "not deleted.",
+    "uncovered": "No row names it, and the plan does not cover it: no query that succeeded asks "
+    "for its status, or only the pets that rows name were read. So it is not deleted.",
     "uncertain": "No row names it. It is not deleted, because a row whose id is missing or "
     "uncertain may be its row.",
     "absent": "Neither the sheet nor the store has it.",

@@ -31,6 +31,7 @@ from petsync.sheets.files import (
     EncodingError,
     Source,
     check_lines,
+    describe_byte,
     make_executor,
     read_blocks,
 )
@@ -676,11 +677,9 @@ def _not_utf8_error(source: Source) -> EncodingError:
             line.decode()
         except UnicodeDecodeError as error:
             position = offset + error.start
-            context = line[max(0, error.start - 20) : error.start + 20].decode("cp1252", "replace")
             return EncodingError(
                 f"{source.path}: line {number}, byte {position + 1} of the file "
-                f"(0x{source.data[position]:02X}) is not UTF-8; as Windows-1252 it reads "
-                f"{context.strip()!r}",
+                f"{describe_byte(line, error.start)}",
                 hint=AS_ENCODED.format("cp1252"),
                 offered="cp1252",
             )

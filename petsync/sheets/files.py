@@ -33,6 +33,7 @@ __all__ = [
     "Source",
     "changed_error",
     "check_lines",
+    "describe_byte",
     "identify_foreign",
     "identify_zip",
     "is_workbook",
@@ -507,14 +508,25 @@ def undecodable_error(
     path: Path, encoding: str | None, error: ValueError, start: int = 0
 ) -> EncodingError:
     """Return the error for bytes from `start` on that are not in the encoding, None for UTF-8."""
-    why = str(error)
+    why = f"the file is not {encoding or _UTF8}: {error}"
     if isinstance(error, UnicodeDecodeError):
-        why = f"byte {start + error.start + 1} of the file is invalid ({error.reason})"
+        place = f"byte {start + error.start + 1} of the file"
+        why = f"{place} {describe_byte(error.object, error.start)}"
+        if encoding:
+            why = f"the file is not {encoding}: {place} is invalid ({error.reason})"
     return EncodingError(
-        f"{path}: the file is not {encoding or _UTF8}: {why}",
+        f"{path}: {why}",
         hint="Specify another encoding." if encoding else AS_ENCODED.format("cp1252"),
         offered="" if encoding else "cp1252",
     )
+
+
+def describe_byte(data: bytes, at: int) -> str:
+    """Return what a byte that is not UTF-8 is, with the text around it in its line."""
+    before, after = data[max(0, at - 20) : at], data[at : at + 20]
+    line = before.rpartition(b"\n")[2] + after.partition(b"\n")[0]
+    text = line.decode("cp1252", "replace").strip()
+    return f"(0x{data[at]:02X}) is not {_UTF8}; as Windows-1252 it reads {text!r}"
 
 
 def must_be_readable(path: Path, data: bytes) -> None:
