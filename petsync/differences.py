@@ -23,6 +23,7 @@ from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.plan.change import Blocked, Snapshot
 from petsync.plan.differences import Differences, RepeatedRow, Side, find_differences
+from petsync.plan.notes import first_items
 from petsync.plan.options import PlanOptions
 from petsync.plan.plan import Plan
 from petsync.settings import checked_address, checked_encoding
@@ -146,11 +147,10 @@ def _compare(
     are_plans = all(isinstance(each, Plan) for each in read)
     names = _names(values, read)
     sides = [_side(each, name, are_plans) for each, name in zip(read, names, strict=True)]
-    if options.encoding:
-        sides = [
-            replace(side, notes=(*side.notes, *_note_encoding(each, side.name, options.encoding)))
-            for each, side in zip(read, sides, strict=True)
-        ]
+    sides = [
+        replace(side, notes=(*side.notes, *_iter_notes(each, side.name, options)))
+        for each, side in zip(read, sides, strict=True)
+    ]
     return find_differences(*sides, match_on=match_on)
 
 
@@ -162,11 +162,19 @@ def _is_text(sheet: Sheet) -> bool:
     return not (sheet.tab or sheet.is_table)
 
 
-def _note_encoding(value: _Read, name: str, encoding: str) -> Iterator[str]:
-    """Yield a note if the side is a text file that was not read in the encoding."""
-    if isinstance(value, Sheet) and _is_text(value) and value.encoding != encoding:
+def _iter_notes(value: _Read, name: str, options: ReadOptions) -> Iterator[str]:
+    """Yield a note if the side is a text file that was not read in the encoding, or a workbook that
+    has pets in another worksheet, unless the caller names the worksheet.
+    """
+    if not isinstance(value, Sheet):
+        return
+    if options.encoding and _is_text(value) and value.encoding != options.encoding:
         used = value.encoding or "UTF-8"
-        yield f"{name} is {used}: it was not read in the encoding {encoding}."
+        yield f"{name} is {used}: it was not read in the encoding {options.encoding}."
+    if value.ids_elsewhere and not options.tab:
+        tabs = first_items([*map(repr, value.ids_elsewhere)])
+        way = '--sheet NAME, in Python tab="NAME"'
+        yield f"{name}: only {value.tab!r} was read. Other worksheets with ids: {tabs} ({way})."
 
 
 def _read(value: object, options: ReadOptions) -> _Read:

@@ -575,6 +575,24 @@ def test_each_side_has_its_own_encoding(files, side, encoding, name, notes):
         assert all(note.startswith("a.csv is ") for note in noted)
 
 
+def test_another_worksheet_with_pets_is_noted(files):
+    """A workbook may have pets in a worksheet that is not compared: a note names it, unless the
+    caller names the worksheet to read.
+    """
+    book = openpyxl.Workbook()
+    for title, name in (("Dogs", "Rex"), ("Cats", "Mia"), ("Prices", "5 EUR")):
+        tab = book.create_sheet(title)
+        tab.append(["id", "name", "status"] if title != "Prices" else ["Kind", "Price"])
+        tab.append([1, name, "sold"])
+    book.remove(book.worksheets[0])
+    book.save("two.xlsx")
+    found = ps.diff("two.xlsx", "old.csv")
+    (note,) = [each for each in found.notes if "worksheets" in each]
+    assert note.startswith("two.xlsx: only 'Dogs' was read. Other worksheets with ids: 'Cats'")
+    found = ps.diff("two.xlsx", "old.csv", tab="Cats")
+    assert not [each for each in found.notes if "worksheets" in each]
+
+
 def test_an_encoding_needs_a_text_file(files):
     """An encoding for no side is an error, which says what to leave out."""
     pets = ps.frame_from_pets([Pet(id=1, name="Rex", status="sold")])
