@@ -639,12 +639,14 @@ class FindingsTable:
 
 
 def _equal_cells(view: SheetView) -> dict[tuple[str, str], list[str]]:
-    """Return the addresses of the cells that a correction can fix, by column and text. A finding
-    has only the start of a long text, which is left out.
+    """Return the addresses of the cells that a correction can fix, by column and text. Left out are
+    long texts, because a finding has only their start, and repeated ids, because one text cannot
+    correct all of them.
     """
     cells: dict[tuple[str, str], dict[str, None]] = {}
     for each in view.sheet.problems:
-        if each.address in view.fixable and len(each.value) < _CUT_FROM:
+        is_whole = len(each.value) < _CUT_FROM and each.rule != "duplicate-id"
+        if each.address in view.fixable and is_whole:
             cells.setdefault((each.column, each.value), {})[each.address] = None
     return {key: [*addresses] for key, addresses in cells.items()}
 

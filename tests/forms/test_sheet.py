@@ -515,6 +515,22 @@ class TestFindings:
         assert form.sheet is not None
         assert form.sheet.frame["status"].tolist() == ["sold"] * 25
 
+    def test_repeated_ids_are_corrected_one_by_one(self, form: SheetForm, here: Path) -> None:
+        """No choice corrects all cells of a repeated id; clearing one of them makes a new pet."""
+        rows = [["1001", "Bella", "sold"], ["1001", "Bella's copy", "available"]]
+        workbook_of([ROWS[0][:3], *rows]).save(here / "pets.xlsx")
+        open_file(form, "pets.xlsx")
+        for row in form.findings.table.rows:
+            options = dict(row["cells"]["choice"]["options"])
+            assert [key for key in options if key.endswith("-all")] == []
+            assert "clear the id of a new pet" in row["cells"]["problem"]
+        choose(form, "Pets!A3", "own")
+        form.findings.own.value = ""
+        press(form, "again")
+        assert form.sheet is not None
+        assert not form.sheet.blocked
+        assert form.sheet.frame["id"].isna().tolist() == [False, True]
+
     def test_the_sure_ones_at_once(self, form: SheetForm) -> None:
         """The button makes only sure corrections; guesses need a choice."""
         open_file(form, "pets.xlsx")
