@@ -604,6 +604,15 @@ def test_a_plan_names_the_few_exported_pets_whose_rows_were_removed() -> None:
         assert ("6 pets of the store are in no row: nothing" in note) is (removed == 6)
 
 
+def test_rows_with_one_id_have_their_own_names() -> None:
+    """A blocked row has the name of its pet; if several rows have the id, the name in the row."""
+    for rule, name in (("status-unknown", "Rex"), ("duplicate-id", "Copy")):
+        names = {"blocked_pets": {2: 1}, "blocked_names": {2: "Copy"}}
+        sheet = sheet_saying(problems=(error_at(2, "id", rule),), blocked=(2,), **names)
+        (blocked,) = plan_of([Pet(id=1, name="Rex", status="sold")], sheet).blocked
+        assert blocked.name == name
+
+
 def test_a_plan_says_how_to_write_the_lists_of_a_dataframe() -> None:
     """If cells have the text of a Python list, a note names the function that writes a sheet."""
     for number, expected in ((0, False), (2, True)):

@@ -326,7 +326,9 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
     pet_id: int | None = None
     """The id in the row, None if there is no reliable one."""
     name: str = ""
-    """The name of that pet in the store, else the name in the row; "" if there is neither."""
+    """The name of that pet in the store, else the name in the row, or "". If several rows have the
+    id, the name in the row comes first.
+    """
 
 
 # The limits that a waiting plan of a job exceeded, and that are raised when a user applies it.

@@ -2663,12 +2663,15 @@ def blocked_row(
     ]
     source = errors[0].address if errors else sheet.address(row)
     pet_id = sheet.blocked_pets.get(row)
+    known, own = "" if pet_id is None else names.get(pet_id, ""), sheet.blocked_names.get(row, "")
+    # Of several rows with one id, not all are rows of this pet.
+    is_repeated = any(finding.rule == "duplicate-id" for finding in errors)
     return Blocked(
         row=row,
         source=source,
         problem="; ".join([*texts[:1], *rest]),
         pet_id=pet_id,
-        name=("" if pet_id is None else names.get(pet_id)) or sheet.blocked_names.get(row, ""),
+        name=(own or known) if is_repeated else (known or own),
     )
 
 
