@@ -70,6 +70,7 @@ def test_the_next_step_works(shell: Shell, box: Sandbox, monkeypatch: pytest.Mon
     """`config check` suggests to confirm a file whose variables a round would refuse, to export a
     sheet that does not exist, and then to run the jobs.
     """
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path("config").absolute()))
     url, hook = f'url = "{box.url}"\n', '[notify]\nurls = ["${HOOK}"]\n'
     monkeypatch.setenv("HOOK", "json://127.0.0.1:9/hook")
     job = '[jobs.catalogue]\nmode = "two-way"\nsheet = "new.csv"\n'
