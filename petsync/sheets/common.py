@@ -8,8 +8,9 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 from functools import cached_property
 from io import BufferedReader
-from itertools import pairwise, repeat
+from itertools import chain, pairwise, repeat
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def leave_out_common_lines(paths: Sequence[Path], pool: Executor) -> list[OwnLin
         if a is None or b is None:
             return None
         ids, at_a, at_b = _pair(a, b)
-        same = np.flatnonzero(_find_same(a, b, at_a, at_b))
+        same = np.flatnonzero(_find_same(a, b, at_a, at_b, pool))
         own = [*pool.map(Lines.without, (a, b), (at_a[same], at_b[same]), repeat(ids[same]))]
         for path, file, version in zip(paths, files, before, strict=True):
             if _version(file) != version:
@@ -89,7 +90,7 @@ def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
     return ids[order], at_a[order], at_b[order]
 
 
-def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
+def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers, pool: Executor) -> _Mask:
     """Return a mask of the pairs of lines that are the same. The lines of A are in order."""
     is_ordered = _is_increasing(at_b)
     compare = _compare_ordered if is_ordered else _compare
@@ -99,17 +100,33 @@ def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
         changes |= np.diff(b.blocks_of(at_b)) != 0
     bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(at_a)]
     parts = [slice(*each) for each in pairwise(bounds) if each[0] < each[1]]
-    masks = [compare(a, b, at_a[part], at_b[part]) for part in parts]
+
+    def compare_all(parts: Sequence[slice]) -> list[_Mask]:
+        blocks = _new_buffer(), _new_buffer()
+        return [compare(a, b, at_a[part], at_b[part], *blocks) for part in parts]
+
+    # Two threads compare, unless they would both read the whole of B.
+    half = len(parts) // 2 if is_ordered else 0
+    masks = chain(*pool.map(compare_all, (parts[:half], parts[half:])))
     return np.concatenate([np.empty(0, dtype=bool), *masks])
 
 
-def _compare_ordered(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
+def _new_buffer() -> bytearray:
+    """Return a buffer for the lines that begin in the same block."""
+    return bytearray(2 * _BLOCK)
+
+
+def _compare_ordered(
+    a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers, block_a: bytearray, block_b: bytearray
+) -> _Mask:
     # A copy of the lines only would take longer than to compare the text between them.
-    return _are_equal(a.with_gaps(at_a), b.with_gaps(at_b))[::2]
+    return _are_equal(a.with_gaps(at_a, block_a), b.with_gaps(at_b, block_b))[::2]
 
 
-def _compare(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers) -> _Mask:
-    lines = a.with_gaps(at_a).take(pa.array(np.arange(0, 2 * len(at_a), 2)))
+def _compare(
+    a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers, block_a: bytearray, _: bytearray
+) -> _Mask:
+    lines = a.with_gaps(at_a, block_a).take(pa.array(np.arange(0, 2 * len(at_a), 2)))
     return _are_equal(lines, b.whole.take(pa.array(at_b)))
 
 
@@ -128,8 +145,7 @@ class Lines:
     def __init__(
         self, file: BufferedReader, offsets: _Numbers, ids: _Numbers, at: _Numbers
     ) -> None:
-        self._file = file
-        self._block = bytearray(2 * _BLOCK)
+        self._file, self._lock = file, Lock()
         self.offsets = offsets
         """Where each line begins, and the end of the last one."""
         start = np.searchsorted(at, _HEAD)
@@ -151,12 +167,12 @@ class Lines:
         self._file.readinto(texts)
         return _texts_between(self.offsets, texts)
 
-    def with_gaps(self, at: _Numbers) -> pa.Array:
+    def with_gaps(self, at: _Numbers, buffer: bytearray) -> pa.Array:
         """Return the lines at these positions, which are in order and begin in one block. Between
-        two of them is the text between both, which may be empty. The next call replaces the texts.
+        two of them is the text between both, which may be empty. The texts are in the buffer.
         """
         bounds = np.column_stack([self.offsets[at], self.offsets[at + 1]]).ravel()
-        return _texts_between(bounds - bounds[0], self._read(bounds[0], bounds[-1]))
+        return _texts_between(bounds - bounds[0], self._read(bounds[0], bounds[-1], buffer))
 
     def without(self, at: _Numbers, ids: _Numbers) -> OwnLines:
         """Return the file without the lines at these positions, which start with these ids."""
@@ -164,21 +180,23 @@ class Lines:
         stays[at] = False
         numbers = np.flatnonzero(stays)
         bounds = np.flatnonzero(np.diff(self.blocks_of(numbers))) + 1
-        parts = [self._text_of(part) for part in np.split(numbers, bounds) if len(part)]
+        buffer = _new_buffer()
+        parts = [self._text_of(part, buffer) for part in np.split(numbers, bounds) if len(part)]
         return OwnLines(b"".join(parts), numbers + 1, ids)
 
-    def _text_of(self, at: _Numbers) -> bytes:
+    def _text_of(self, at: _Numbers, buffer: bytearray) -> bytes:
         """Return the lines at these positions, which are in order and begin in one block."""
         is_first = np.diff(at, prepend=-2) != 1
         begins, ends = self.offsets[at[is_first]], self.offsets[at[np.roll(is_first, -1)] + 1]
-        texts = self._read(begins[0], ends[-1])
+        texts = self._read(begins[0], ends[-1], buffer)
         bounds = zip((begins - begins[0]).tolist(), (ends - begins[0]).tolist(), strict=True)
         return b"".join(texts[begin:end] for begin, end in bounds)
 
-    def _read(self, begin: np.int64, end: np.int64) -> memoryview:
-        texts = memoryview(self._block)[: end - begin]
-        self._file.seek(int(begin))
-        self._file.readinto(texts)
+    def _read(self, begin: np.int64, end: np.int64, buffer: bytearray) -> memoryview:
+        texts = memoryview(buffer)[: end - begin]
+        with self._lock:
+            self._file.seek(int(begin))
+            self._file.readinto(texts)
         return texts
 
 
