@@ -346,7 +346,8 @@ def by_csv_diff(inputs: Inputs) -> Work:
 
 def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with its lists as JSON by msgspec, the fastest encoder."""
-    encode = msgspec.json.Encoder().encode
+    # A tag's name is a text with an id.
+    encode = msgspec.json.Encoder(enc_hook=str).encode
     return frame.assign(
         **{
             name: pd.array([encode(each).decode() for each in frame[name]], dtype="str")
