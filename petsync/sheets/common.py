@@ -95,11 +95,10 @@ def _find_same(a: Lines, b: Lines, at_a: _Numbers, at_b: _Numbers, pool: Executo
     is_ordered = _is_increasing(at_b)
     compare = _compare_ordered if is_ordered else _compare
     # The lines of a part begin in the same block.
-    changes = np.diff(a.blocks_of(at_a)) != 0
+    bounds = {0, len(at_a), *a.find_bounds(at_a)}
     if is_ordered:
-        changes |= np.diff(b.blocks_of(at_b)) != 0
-    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(at_a)]
-    parts = [slice(*each) for each in pairwise(bounds) if each[0] < each[1]]
+        bounds.update(b.find_bounds(at_b))
+    parts = [slice(*each) for each in pairwise(sorted(bounds))]
 
     def compare_all(parts: Sequence[slice]) -> list[_Mask]:
         blocks = _new_buffer(), _new_buffer()
@@ -154,10 +153,11 @@ class Lines:
         of these lines.
         """
 
-    def blocks_of(self, at: _Numbers) -> _Numbers:
-        """Return the numbers of the blocks in which the lines at these positions begin."""
-        numbers: _Numbers = self.offsets[at] // _BLOCK
-        return numbers
+    def find_bounds(self, at: _Numbers) -> list[int]:
+        """Return where, in the increasing positions `at`, the lines of the next block begin."""
+        starts = np.searchsorted(self.offsets, np.arange(_BLOCK, self.offsets[-1], _BLOCK))
+        bounds: list[int] = np.searchsorted(at, starts).tolist()
+        return bounds
 
     @cached_property
     def whole(self) -> pa.Array:
@@ -179,8 +179,7 @@ class Lines:
         stays = np.ones(len(self.offsets) - 1, dtype=bool)
         stays[at] = False
         numbers = np.flatnonzero(stays)
-        bounds = np.flatnonzero(np.diff(self.blocks_of(numbers))) + 1
-        buffer = _new_buffer()
+        buffer, bounds = _new_buffer(), self.find_bounds(numbers)
         parts = [self._text_of(part, buffer) for part in np.split(numbers, bounds) if len(part)]
         return OwnLines(b"".join(parts), numbers + 1, ids)
 
