@@ -436,7 +436,9 @@ class RunSession:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        # An error here must not replace that of the run, or its report.
+        with suppress(PetsyncError):
+            await self.close()
 
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
