@@ -52,12 +52,12 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
             "auth=ps.auth.bearer(…)).",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
-        is_begun = "://" in url or parts.scheme in _PORTS
+        has_scheme = "://" in url or parts.scheme in _PORTS
         # The query and the part before an @ may contain a secret.
         shown = re.split("[?#]", mask_before_at(url), maxsplit=1)[0] + ("?…" if parts.query else "")
         raise SettingsError(
             f"the address {shown!r} is not a base URL of a service",
-            hint=_EXAMPLE if is_begun else f"Write http:// or https:// before it. {_EXAMPLE}",
+            hint=_EXAMPLE if has_scheme else f"Write http:// or https:// before it. {_EXAMPLE}",
         )
     if with_secret and parts.scheme == "http" and host not in allow_http and not is_loopback(host):
         raise SettingsError(
