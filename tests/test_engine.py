@@ -343,8 +343,8 @@ def test_an_add_that_a_gateway_gave_up_is_waited_for(tmp_path: Path, status: int
     class Slow(MemoryTarget):
         async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             await self._begin("add")
-            arrive = lambda: self.pets.setdefault(9, msgspec.structs.replace(pet, id=9))  # noqa: E731
-            asyncio.get_running_loop().call_later(0.1, arrive)
+            added = msgspec.structs.replace(pet, id=9)
+            asyncio.get_running_loop().call_later(0.1, self.pets.setdefault, 9, added)
             raise ServiceError("timeout", status=status, may_have_happened=True)
 
     target = Slow(PETS)

@@ -181,7 +181,10 @@ def test_a_change_that_a_proxy_did_not_carry_was_not_sent(
     """
     ended = threading.Event()
     script = reply if not isinstance(reply, str) else lambda: (ended.wait(), None)[1]
-    add: Act = lambda api: api.add_pet(Pet(name="Rex"))  # noqa: E731
+
+    def add(api: AsyncApi) -> Coroutine[Any, Any, Any]:
+        return api.add_pet(Pet(name="Rex"))
+
     with ScriptedServer(script) as proxy:
         monkeypatch.setenv("https_proxy", proxy.url.removesuffix("/v2"))
         profile = replace(STANDARD, answer_seconds=10)
