@@ -245,8 +245,14 @@ def find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> 
     # A service assigns ids close together. The table covers the lowest to the highest id, and its
     # last place is for all other ids.
     places = np.full(high - low + 2, -1, dtype=np.intp)
-    places[known - low] = np.arange(len(known))
-    return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
+    for part in blocks(len(known)):
+        places[known[part] - low] = np.arange(part.start, min(part.stop, len(known)))
+    found = np.empty(len(ids), dtype=np.intp)
+    for part in blocks(len(ids)):
+        # Without a sign, an id below the lowest is above the highest, too.
+        at = np.minimum((ids[part] - low).view(np.uint64), np.uint64(high - low + 1))
+        found[part] = places[at.view(np.int64)]
+    return found
 
 
 class _Comparison(NamedTuple):
