@@ -82,8 +82,8 @@ def _pair(a: Lines, b: Lines) -> tuple[_Numbers, _Numbers, _Numbers]:
     lines.
     """
     places = find_positions(b.ids, a.ids)
-    common = np.flatnonzero(places >= 0)
-    ids, at_a, at_b = b.ids[common], a.at[places[common]], b.at[common]
+    is_common = places >= 0
+    ids, at_a, at_b = b.ids[is_common], a.at[places[is_common]], b.at[is_common]
     if _is_increasing(at_a):
         return ids, at_a, at_b
     order = np.argsort(at_a)
@@ -208,20 +208,20 @@ def _texts_between(bounds: _Numbers, texts: bytearray | memoryview) -> pa.Array:
 def read_lines(file: BufferedReader) -> Lines | None:
     """Return the lines of a file; None if one is longer than a block, or need not be a record."""
     block = _Block()
-    offsets, ids, at = [np.zeros(1, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    begin = count = 0
+    offsets, ids, are_ids = [np.zeros(1, np.int64)], [np.empty(0, np.int64)], [np.empty(0, bool)]
+    begin = 0
     while block.fill(file):
         ends = block.find_ends()
         if not len(ends) or not block.are_records(ends):
             return None
         numbers, is_id = block.read_ids(ends)
         offsets.append(ends + begin)
-        ids.append(numbers[is_id])
-        at.append(np.flatnonzero(is_id) + count)
-        count += len(ends)
+        ids.append(numbers if is_id.all() else numbers[is_id])
+        are_ids.append(is_id)
         begin += int(ends[-1])
         block.drop(int(ends[-1]))
-    return Lines(file, *map(np.concatenate, (offsets, ids, at)))
+    at = np.flatnonzero(np.concatenate(are_ids))
+    return Lines(file, np.concatenate(offsets), np.concatenate(ids), at)
 
 
 class _Block:
