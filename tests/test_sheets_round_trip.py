@@ -1,6 +1,7 @@
 """Round trips: any table reads back unchanged from a CSV and from a workbook."""
 
 import csv
+import dataclasses
 import json
 import os
 import stat
@@ -25,6 +26,7 @@ from petsync.plan.fields import normalize
 from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.sidecar import sidecar_path
+from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.cells import LIST_LITERAL, trim
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets
@@ -385,3 +387,15 @@ def test_a_guard_is_known_again_after_a_program_changed_the_line_end(tmp_path):
     assert read_sheet(path).frame["name"].tolist() == ["\r=x", "'\nx"]
     path.write_bytes(path.read_bytes().replace(b"\r=x", b"\n=x"))
     assert read_sheet(path).frame["name"].tolist() == ["\n=x", "'\nx"]
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv", ".json", ".jsonl", ".parquet"])
+def test_an_export_does_not_build_the_dataframe_of_its_pets(tmp_path, suffix, monkeypatch):
+    """The memory and time of an export do not include the DataFrame that a snapshot has for
+    users.
+    """
+    pets = PetTable(table_from_pets([Pet(id=1, name="Rex", tags=(Tag(1, "calm"),))]))
+    snapshot = dataclasses.replace(snapshot_of([]), pets=pets)
+    monkeypatch.setattr(PetTable, "frame", property(lambda _: pytest.fail("the frame was built")))
+    write_sheet(snapshot, tmp_path / f"pets{suffix}")
+    assert read_sheet(tmp_path / f"pets{suffix}").rows["name"].tolist() == ["Rex"]

@@ -47,7 +47,7 @@ from petsync.table.arrow import (
     TAG_IDS,
     ArrowTable,
     PetTable,
-    frame_from_table,
+    rows_from_table,
     table_from_frame,
 )
 from petsync.table.base import Base, base_of_frame
@@ -187,6 +187,9 @@ def _as_table(data: Any) -> Any:
     """Return the Sheet, the Snapshot or the DataFrame to write. Raises SheetError if it is none, or
     if a value has no place in a file.
     """
+    if isinstance(data, Snapshot | PetTable):
+        # Its `frame` is large, and made when it is first used.
+        return data
     if isinstance(data, ArrowTable) and not isinstance(data, pd.DataFrame):
         data = frame_of_stream(data)
     if not isinstance(getattr(data, "frame", data), pd.DataFrame):
@@ -221,10 +224,10 @@ def csv_bytes(rows: list[list[str]], delimiter: str = ",") -> bytes:
 
 def _json_rows(data: Any) -> list[bytes]:
     """Return the rows as JSON objects, without the lists that are missing."""
+    if (pets := _arrow_table(data)) is not None:
+        return list(map(encode_pet, pets_from_frame(rows_from_table(pets))))
     table = _value_table(_values(data))
-    rows = list(map(encode_pet, pets_from_frame(frame_from_table(table))))
-    if isinstance(data, Snapshot | PetTable):
-        return rows
+    rows = list(map(encode_pet, pets_from_frame(rows_from_table(table))))
     for column, key in (("tags", "tags"), ("photo_urls", "photoUrls")):
         for row in np.flatnonzero(table[column].is_null()).tolist():
             fields = msgspec.json.decode(rows[row])
