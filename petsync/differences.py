@@ -36,7 +36,7 @@ from petsync.sheets.records import frame_of_stream, suggest_collect
 from petsync.table.arrow import ArrowTable, rows_from_pets
 from petsync.table.cells import parse_id
 from petsync.table.columns import CLEARED, COLUMNS, Column
-from petsync.table.frame import has_action, lacks_id, unique_texts
+from petsync.table.frame import has_action, lacks_id, texts, unique_texts
 from petsync.table.options import ReadKeywords, ReadOptions
 from petsync.table.sheet import Sheet
 
@@ -397,7 +397,7 @@ def _side_of_plan(plan: Plan, name: str, are_plans: bool) -> Side:
     changes = [each for each in plan.changes if are_plans or each.after is not None]
     pets = [each.after or each.before or Pet() for each in changes]
     frame = rows_from_pets(pets)[[*COLUMNS]]
-    kinds = pd.DataFrame({_CHANGE: [each.kind for each in changes]}, index=frame.index)
+    kinds = pd.DataFrame({_CHANGE: texts([each.kind for each in changes])}, index=frame.index)
     notes = []
     if plan.conflicts:
         notes.append(f"{name}: {count(len(plan.conflicts), 'conflict')} of the plan: left out.")

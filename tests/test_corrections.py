@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -721,7 +722,8 @@ def test_rows_and_columns_removed_from_a_frame_are_not_planned(
     sheet = read_sheet(export)
     rows = sheet.frame.index[:3]
     sheet.frame.loc[rows, ["name", "status"]] = ["Changed", "sold"]
-    with pytest.warns(DeprecationWarning, match="inplace"):
+    with warnings.catch_warnings():  # of pandas 3
+        warnings.filterwarnings("ignore", "The inplace keyword", DeprecationWarning)
         sheet.frame.drop(index=rows[0], inplace=True)
     sheet.frame.pop("status")
     plan = store.plan(sheet)

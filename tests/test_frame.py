@@ -18,7 +18,8 @@ from petsync.models import MAX_ID, Pet, Tag
 from petsync.protocol import json
 from petsync.table.columns import COLUMNS
 from petsync.table.decode import frame_from_json
-from petsync.table.frame import frame_from_pets, list_values, pets_from_frame
+from petsync.table.dtypes import TEXT
+from petsync.table.frame import frame_from_pets, list_values, pets_from_frame, texts
 
 
 @given(st.lists(pets(), max_size=5))
@@ -35,14 +36,19 @@ def test_bytes_become_the_same_table_as_pets(several: list[Pet]) -> None:
 
 
 def test_the_columns_have_exact_dtypes() -> None:
-    """The columns are Int64, str and lists, for an empty store too."""
+    """The columns are Int64, texts and lists, for an empty store too."""
     for frame in (frame_from_pets([]), frame_from_pets([Pet(id=MAX_ID, tags=(Tag(1, "a"),))])):
         assert tuple(frame) == COLUMNS
-        assert [str(dtype) for dtype in frame.dtypes] == [
-            *("Int64", "str", "str", "str", "Int64"),
-            *("object", "object"),
-        ]
-        assert frame["name"].dtype == pd.StringDtype(na_value=np.nan)
+        assert [*frame.dtypes] == ["Int64", TEXT, TEXT, TEXT, "Int64", "object", "object"]
+
+
+def test_texts_have_the_dtype_of_pandas_3() -> None:
+    """A column of texts is `str`, with NaN for a missing one; pandas 2.2 names it `string`."""
+    column = pd.Series(texts(["Rex", None]))
+    assert str(column.dtype) == ("string" if pd.__version__.startswith("2.2.") else "str")
+    assert column.dtype == TEXT
+    assert column.tolist() == ["Rex", pytest.approx(np.nan, nan_ok=True)]
+    assert (column != "Rex").tolist() == [False, True]
 
 
 def test_the_largest_id_is_exact() -> None:
@@ -75,7 +81,7 @@ def test_the_garbage_collector_is_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("values", "dtype"),
     [
-        (["a", None, "ß"], "str"),
+        (["a", None, "ß"], TEXT),
         (["a", None], pd.StringDtype("pyarrow")),
         (["a", None], pd.StringDtype("python")),
         ([1, None, 2**62 + 1], pd.ArrowDtype(pa.int64())),

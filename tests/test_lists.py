@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import petsync as ps
-from petsync.models import Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sheets import as_edited
 from petsync.table import lists
 from petsync.table.arrow import PetTable, table_from_pets
@@ -23,6 +23,7 @@ from petsync.table.frame import (
     find_rows,
     frame_from_pets,
     is_blank,
+    join_rows,
     pets_from_frame,
     plain_values,
 )
@@ -174,6 +175,29 @@ def test_changes_of_a_frame_are_noticed(change: Callable[[pd.DataFrame], None]) 
     assert [tag.name for tag in frame.at[0, "tags"]] == ["a", "new"]
     assert pets_from_frame(pets.rows)[0].tags == (Tag(1, "a"),)
     assert pets.table["tags"].to_pylist() == [["a"]]
+
+
+@pytest.mark.parametrize("name", ["name", "status", "category"])
+def test_texts_that_are_assigned_again_are_no_change(name: str) -> None:
+    """A user who assigns the same texts, in a column of any dtype, has changed nothing."""
+    pets = [Pet(id=n, name="Rex", category=Category(1, "Dogs")) for n in (1, 2)]
+    table = PetTable(table_from_pets([*pets, Pet(id=3)]))
+    table.frame[name] = table.frame[name].astype(object)
+    assert not table.is_edited
+    table.frame[name] = "Max"
+    assert table.is_edited
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("others", [[], [None, None], [["b"], None]])
+def test_rows_are_joined_whatever_their_lists_are(others: Values, order: int) -> None:
+    """Rows with Arrow lists are joined with rows with Python lists, even missing ones or none."""
+    arrays = pd.DataFrame({"id": 1, "tags": array_of([[Tag(1, "a")], None], "tags")})
+    objects = pd.DataFrame({"id": 2, "tags": pd.Series(others, dtype=object)})
+    rows = join_rows([arrays, objects][::order])
+    assert sorted(rows["id"]) == [1, 1] + [2] * len(others)
+    found = {each: rows["tags"][rows["id"] == each].tolist() for each in (1, 2)}
+    assert found == {1: [[Tag(1, "a")], None], 2: others}
 
 
 def test_a_frame_with_unknown_fields_is_edited_only_if_it_was_changed() -> None:

@@ -21,6 +21,7 @@ from petsync.report.html import document_page
 from petsync.report.views.sheet import sheet_view
 from petsync.report.words import Place, format_places, group_findings
 from petsync.sheets import read_sheet, write_sheet
+from petsync.table.dtypes import TEXT
 from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, cell_address
 
 SPELLING = {"severity": "warning", "suggestion": "Write sold.", "value": "Sold"}
@@ -110,9 +111,9 @@ def test_findings_are_a_dataframe() -> None:
     for findings in (Findings.of([]), Findings.of([spelt(2)])):
         assert isinstance(findings, pd.DataFrame)
         assert tuple(findings.columns) == FINDING_FIELDS == Finding.__slots__[: len(FINDING_FIELDS)]
-        kinds = {name: str(dtype) for name, dtype in findings.dtypes.items()}
+        kinds = findings.dtypes.to_dict()
         assert kinds.pop("row") == "int64"
-        assert set(kinds.values()) == {"str"}
+        assert set(kinds.values()) == {TEXT}
 
 
 def test_findings_show_themselves_by_rule() -> None:

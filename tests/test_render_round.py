@@ -23,6 +23,7 @@ from petsync.plan.rounds import Counts, Difference, Round, SheetChange
 from petsync.report import round as report_round
 from petsync.report.json import FORMAT, round_json, rounds_json
 from petsync.report.text import wrap_keeping_paths
+from petsync.table.dtypes import TEXT
 
 WELL = RoundReport(round=round_of(job="orders", status="in-sync"))
 FAILED = RoundReport(
@@ -210,7 +211,8 @@ def test_rounds_show_themselves() -> None:
     frame = rounds.to_frame()
     assert list(frame.columns) == list(Round.__struct_encode_fields__)
     assert list(frame["to_store"]) == [0, 4, 0]
-    assert str(frame["started"].dtype).endswith("UTC]")
+    assert frame["started"].dtype == "datetime64[us, UTC]"
+    assert frame["job"].dtype == TEXT
     assert Rounds().to_frame().empty
 
 

@@ -14,6 +14,7 @@ from petsync.models import MAX_ID, Tag
 from petsync.sheets import annotate_sheet, read_sheet
 from petsync.sheets.xlsx.annotate import Mark
 from petsync.table.columns import CLEAR
+from petsync.table.dtypes import TEXT
 
 URL = "https://example.org/1.jpg"
 NBSP = "\u00a0"
@@ -42,19 +43,19 @@ def test_a_clean_row_has_no_finding(tmp_path: Path) -> None:
 
 
 def test_the_frame_has_the_dtypes_of_the_table(tmp_path: Path) -> None:
-    """Text is `str`, numbers `Int64`, lists `object`, rows an int64 index, full or empty."""
+    """Text is TEXT, numbers `Int64`, lists `object`, rows an int64 index, full or empty."""
     header = "id,name,status,category,category_id,tags,photo_urls,action\n"
     for body in ("", "1,Bello,sold,Dogs,1,calm,u,\n"):
         frame = csv_of(tmp_path, header + body).frame
-        assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == {
+        assert frame.dtypes.to_dict() == {
             "id": "Int64",
-            "name": "str",
-            "status": "str",
-            "category": "str",
+            "name": TEXT,
+            "status": TEXT,
+            "category": TEXT,
             "category_id": "Int64",
             "tags": "object",
             "photo_urls": "object",
-            "action": "str",
+            "action": TEXT,
         }
         assert (frame.index.name, str(frame.index.dtype)) == ("row", "int64")
 
@@ -314,15 +315,15 @@ def test_nothing_is_read_of_a_sheet_that_has_only_a_header(tmp_path: Path) -> No
     """A sheet with only a header has no rows, no findings, and stable dtypes in both tables."""
     sheet = csv_of(tmp_path, "id,name\n")
     assert len(sheet) == 0
-    assert {name: str(dtype) for name, dtype in sheet.findings.dtypes.items()} == {
-        "address": "str",
+    assert sheet.findings.dtypes.to_dict() == {
+        "address": TEXT,
         "row": "int64",
-        "column": "str",
-        "severity": "str",
-        "rule": "str",
-        "value": "str",
-        "problem": "str",
-        "suggestion": "str",
+        "column": TEXT,
+        "severity": TEXT,
+        "rule": TEXT,
+        "value": TEXT,
+        "problem": TEXT,
+        "suggestion": TEXT,
     }
     assert read_sheet(tmp_path / "pets.csv").errors == 0
 

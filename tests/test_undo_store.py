@@ -24,6 +24,7 @@ from petsync.plan.guard import Guard, Limit
 from petsync.protocol import json
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import bind_json
+from petsync.table.dtypes import TEXT
 
 pytestmark = pytest.mark.slow
 
@@ -365,7 +366,8 @@ def test_runs_are_a_table(store: ps.Store) -> None:
     assert table["applied"].tolist() == [2, 2]
     assert table["total"].tolist() == [2, 2]
     assert table["state"].eq("done").all()
-    assert str(table["started"].dt.tz) == "UTC"
+    assert table["started"].dtype == "datetime64[us, UTC]"
+    assert table["source"].dtype == TEXT
     assert store.runs().dtypes.equals(table.iloc[:0].dtypes)
 
 

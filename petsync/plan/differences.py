@@ -29,6 +29,7 @@ from petsync.plan.fields import (
 from petsync.plan.notes import first_items
 from petsync.table.cells import format_tags
 from petsync.table.columns import COLUMNS, Column
+from petsync.table.dtypes import typed_frame
 from petsync.table.frame import lacks_id, pets_at, plain_values
 
 __all__ = [
@@ -171,8 +172,7 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
             for row in self.rows
             for column, sides in row.cells()
         ]
-        frame = pd.DataFrame(rows, columns=names, dtype=object)
-        return frame.astype({"id": "Int64"}).infer_objects()
+        return typed_frame(rows, names)
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -17,6 +17,7 @@ from petsync.plan.change import Add, Change, Delete
 from petsync.plan.fields import cell, differing_columns, update_fields
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
+from petsync.table.dtypes import typed_frame
 
 __all__ = ["FaultCounts", "LeftoverChange", "Rehearsal", "Why", "find_unexpected"]
 
@@ -230,9 +231,7 @@ def find_unexpected(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
             change, result, pet_id, _build_wanted_pet(change, pet_id, before), current
         )
     rows += _of_others(before, after, touched)
-    # Use dtype object first: if an id is missing, pandas would convert the ids to floats.
-    frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
-    return frame.astype({"id": "Int64"}).infer_objects()
+    return typed_frame(rows, _NAMES)
 
 
 def _build_wanted_pet(change: Change, pet_id: int | None, before: Pets) -> Pet | None:

@@ -21,6 +21,7 @@ from petsync.plan.plan import Plan
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange, exit_code_of
 from petsync.protocol.operations import Traffic
 from petsync.table.columns import Column
+from petsync.table.dtypes import infer_texts, time_column, typed_frame
 
 __all__ = [
     "NOT_STARTED",
@@ -218,10 +219,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             [r.row, r.source, r.kind, r.pet_id, r.outcome, r.message, r.assigned_id]
             for r in self.results
         ]
-        integers = dict.fromkeys(("row", "id", "assigned_id"), "Int64")
-        # Use dtype object first: if an id is missing, pandas would convert the ids to floats.
-        frame = pd.DataFrame(rows, columns=names, dtype=object)
-        return frame.astype(integers).infer_objects()
+        return typed_frame(rows, names, integers=("row", "id", "assigned_id"))
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -628,8 +626,8 @@ class Rounds(tuple[RoundReport, ...]):
         `started` is a time in UTC. `to_store` and `to_sheet` are numbers of pets.
         """
         rows = [_row(report.round) for report in self]
-        frame = pd.DataFrame(rows, columns=list(Round.__struct_encode_fields__))
-        return frame.assign(started=pd.to_datetime(frame["started"], utc=True, format="ISO8601"))
+        frame = infer_texts(pd.DataFrame(rows, columns=list(Round.__struct_encode_fields__)))
+        return frame.assign(started=time_column(frame["started"]))
 
     def __repr__(self) -> str:
         return as_text(self)

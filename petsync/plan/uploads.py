@@ -18,6 +18,7 @@ from petsync.models import Pet
 from petsync.plan.options import PictureOptions
 from petsync.plan.report import OUTCOMES, Cause, Entry, Outcome
 from petsync.protocol.operations import Traffic
+from petsync.table.dtypes import typed_frame
 
 __all__ = [
     "UPLOAD_DECISIONS",
@@ -211,8 +212,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
         """
         rows = [_row(picture) for picture in self.pictures]
         rows += [_problem_row(problem) for problem in self.problems]
-        frame = pd.DataFrame(rows, columns=_PICTURE_COLUMNS, dtype=object)
-        return frame.astype(dict.fromkeys(_INTEGERS, "Int64")).infer_objects()
+        return typed_frame(rows, _PICTURE_COLUMNS, integers=_INTEGERS)
 
     def to_json(self) -> bytes:
         """Return everything as one JSON object, as in a journal."""
@@ -474,8 +474,7 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
             }
             for r in self.results
         ]
-        frame = pd.DataFrame(rows, columns=_UPLOAD_COLUMNS, dtype=object)
-        return frame.astype(dict.fromkeys(("row", "id", "bytes"), "Int64")).infer_objects()
+        return typed_frame(rows, _UPLOAD_COLUMNS, integers=("row", "id", "bytes"))
 
     def to_json(self, *, exit_code: int | None = None) -> bytes:
         """Return one JSON object with the fields, `counts`, `bytes`, and `exit_code`, by default

@@ -31,6 +31,7 @@ from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.text import MAX_PLACEHOLDER, are_placeholders
 from petsync.table.arrow import SCHEMA, rows_from_table
 from petsync.table.columns import LISTS
+from petsync.table.dtypes import text_column
 from petsync.table.lists import Items, TextSet, count_items, encode, flatten, pick
 from petsync.table.sheet import FILE_ROWS, Sheet
 
@@ -264,7 +265,7 @@ def _select(table: pa.Table, column: str, ids: pa.Array) -> pa.Table:
 
 def are_wanted(pets: pa.Table, wanted: Wanted) -> _Mask:
     """Return a mask of the pets with a wanted id, name or photo."""
-    names = pd.Series(pd.array(pets["name"], dtype=pd.StringDtype(na_value=np.nan)))
+    names = pd.Series(text_column(pets["name"]))
     mask = np.array(names_among(names, wanted.names))
     mask |= np.isin(pets["id"].to_numpy(), np.array([*wanted.ids], np.int64))
     if wanted.photos and len(pets):

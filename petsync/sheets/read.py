@@ -90,8 +90,10 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS, LISTS
+from petsync.table.dtypes import text_column
 from petsync.table.frame import (
     EXTRA,
+    copy_frame,
     decode_fields,
     extra_of,
     integers,
@@ -529,7 +531,7 @@ def _read_table(table: Table, options: ReadOptions) -> Sheet:
             hint="Leave the option out, or give the path of the file.",
         )
     # The copy shares its values with the user's DataFrame until one of them is changed.
-    frame = table.copy(deep=False) if isinstance(table, pd.DataFrame) else frame_of_stream(table)
+    frame = copy_frame(table) if isinstance(table, pd.DataFrame) else frame_of_stream(table)
 
     return _read_frame(frame, options, {})
 
@@ -954,7 +956,7 @@ class _SheetReader:
 
     def _other_columns(self) -> pd.DataFrame:
         columns = {
-            trim(name): pd.array(self.grid.columns[at].text, dtype=pd.StringDtype(na_value=np.nan))
+            trim(name): text_column(self.grid.columns[at].text)
             for name, at in self.headers.others.items()
         }
         return pd.DataFrame(columns, index=range(len(self.grid.rows)), copy=False)

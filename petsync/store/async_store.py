@@ -546,7 +546,8 @@ def _read(sheet: Sheet | pd.DataFrame | ArrowTable | str | Path, options: ReadOp
             return _read_again(sheet, options)
         known = options.known_statuses
         return sheet.with_statuses(known) if known else sheet
-    if not isinstance(sheet, str | Path | pd.DataFrame | ArrowTable):
+    # Since pandas 3, a Series has the interface of an ArrowTable; `read_file` refuses it.
+    if not isinstance(sheet, str | Path | pd.DataFrame | pd.Series | ArrowTable):
         raise SheetError(
             f"{type_name(sheet)} is not a sheet",
             hint=suggest_collect(sheet)

@@ -100,6 +100,7 @@ from petsync.sheets.results import (
     write_back_noting_digest,
 )
 from petsync.table.base import Base
+from petsync.table.dtypes import TEXT, time_column
 from petsync.table.sheet import FRAME_NAME, Sheet
 
 __all__ = [
@@ -434,11 +435,10 @@ def runs_frame(runs: Iterable[PastRun]) -> pd.DataFrame:
         for run in runs
     ]
     frame = pd.DataFrame(rows, columns=_COLUMNS)
-    texts = dict.fromkeys(("id", "kind", "state", "source", "undoes"), "str")
+    texts = dict.fromkeys(("id", "kind", "state", "source", "undoes"), TEXT)
     integers = dict.fromkeys(("total", *OUTCOMES), "int64")
     frame = frame.astype({**texts, **integers, "seconds": "float64"})
-    frame["started"] = pd.to_datetime(frame["started"], utc=True, format="ISO8601")
-    return frame
+    return frame.assign(started=time_column(frame["started"]))
 
 
 def _open(run: PastRun, outcome: str) -> int:

@@ -20,16 +20,16 @@ import pyarrow as pa
 from petsync._collector import pause_collection
 from petsync.errors import SettingsError
 from petsync.models import Pet, Tag, TagName
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, KIND_OF
+from petsync.table.dtypes import TEXT, as_texts, text_column
 from petsync.table.frame import (
     EXTRA,
     decode_fields,
     frame_from_pets,
     number_column,
     plain_values,
-    text_column,
 )
-from petsync.table.lists import Items, ListArray, as_items, with_python_lists, without_names
+from petsync.table.lists import Items, ListArray, as_items, with_python_lists
 
 __all__ = [
     "SCHEMA",
@@ -68,6 +68,7 @@ SCHEMA = pa.schema(
 has a null in `tag_ids`.
 """
 
+_TEXT_COLUMNS = tuple(name for name, kind in KIND_OF.items() if kind == "text")
 _COLUMNS = pd.Index(COLUMNS)
 """The names of the columns of `rows_from_table`. As these DataFrames share them, pandas prepares
 the search for a name only once.
@@ -104,7 +105,9 @@ class PetTable:
     def __init__(self, table: pa.Table | None = None, frame: pd.DataFrame | None = None) -> None:
         if (table is None) == (frame is None):
             raise TypeError("PetTable takes either a table or a frame")
-        self._table, self._rows = table, frame
+        self._table = table
+        # pandas 2 makes objects of the texts that a caller assigns.
+        self._rows = None if frame is None else as_texts(frame, _TEXT_COLUMNS)
         self._frame: pd.DataFrame | None = None
 
     @property
@@ -156,10 +159,12 @@ class PetTable:
 def are_same(now: Any, before: Any) -> bool:
     """Return true if a user's column has the values of the column `before`."""
     if not isinstance(before, ListArray):
-        if not isinstance(before, pd.arrays.NumpyExtensionArray):
+        # pandas 2 makes objects of texts.
+        are_objects = isinstance(now, pd.arrays.NumpyExtensionArray) and before.dtype == TEXT
+        if not isinstance(before, pd.arrays.NumpyExtensionArray) and not are_objects:
             return bool(before.equals(now))
         try:
-            return [*map(without_names, now)] == [*map(without_names, before)]
+            return plain_values(now) == plain_values(before)
         except (TypeError, ValueError):  # a value cannot be compared, for example an array
             return False
     values = now.tolist()

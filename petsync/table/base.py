@@ -35,6 +35,7 @@ from petsync.table.frame import (
     EXTRA,
     has_id_in,
     ids_of,
+    join_rows,
     pets_from_frame,
     plain_values,
 )
@@ -347,9 +348,7 @@ class Base:
         if not pets:
             return self
         others = self.rows[~has_id_in(self.rows, {pet.id for pet in pets})]
-        added = rows_from_pets(pets)
-        parts = [part for part in (others, added) if len(part)] or [others]
-        return replace(self, pets=pets_by_id(pd.concat(parts, ignore_index=True)))
+        return replace(self, pets=pets_by_id(join_rows([others, rows_from_pets(pets)])))
 
     @property
     def digest(self) -> str:

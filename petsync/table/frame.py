@@ -18,13 +18,15 @@ from petsync._display import type_name
 from petsync._json import decoder_of
 from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag, as_tag
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, LISTS
+from petsync.table.dtypes import text_column
 from petsync.table.lists import ListArray, lists_of, names_of_tags, without_names
 
 __all__ = [
     "EXTRA",
     "FEW",
     "Mask",
+    "copy_frame",
     "decode_fields",
     "decode_tag_fields",
     "extra_of",
@@ -35,6 +37,7 @@ __all__ = [
     "ids_of",
     "integers",
     "is_blank",
+    "join_rows",
     "lacks_id",
     "list_values",
     "mask_rows",
@@ -43,7 +46,6 @@ __all__ = [
     "pets_from_frame",
     "plain_values",
     "select",
-    "text_column",
     "texts",
     "unique_texts",
     "values_at",
@@ -54,7 +56,7 @@ FEW = 200
 """For at most this many values, a loop is faster than a call of pandas or Arrow."""
 
 
-# Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
+# Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` TEXT, missing
 # where the pet has none; `tags` a list of `TagName` and `photo_urls` a list of text, in object
 # columns or, for comparisons, as a `ListArray`. If a pet has unknown fields, an eighth column,
 # `extra`, has a dict of them for each such pet, else None. Its key `(category)` has the category's
@@ -63,7 +65,7 @@ FEW = 200
 
 EXTRA = "extra"
 _CATEGORY_EXTRA = "(category)"
-_TEXT = pd.StringDtype(na_value=np.nan)
+_COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 _MAY_BE_MISSING = (float, type(pd.NA), type(pd.NaT))
 
 
@@ -96,20 +98,14 @@ def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -
     return _pets(frame, lambda column: values_at(column, positions), len(positions))
 
 
-def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
-    """Return the values, each a text or None, as an array of pandas' `str` dtype."""
+def texts(values: Sequence[str | None]) -> Any:
+    """Return the values, each a text or None, as an array of dtype TEXT."""
     return text_column(pa.array(values, pa.large_string()))
 
 
 def integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
     """Return the values, each an integer or None, as an Int64 array, exact to 2^63-1."""
     return number_column(pa.array(values, pa.int64()))
-
-
-def text_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.ExtensionArray:
-    """Return an Arrow array of large strings as an array of pandas' `str` dtype, without a copy."""
-    column: pd.api.extensions.ExtensionArray = pd.array(array, dtype=_TEXT)
-    return column
 
 
 def number_column(array: pa.Array | pa.ChunkedArray) -> pd.api.extensions.ExtensionArray:
@@ -262,6 +258,20 @@ def select(frame: pd.DataFrame, mask: Mask) -> pd.DataFrame:
     return frame[mask] if mask.any() else frame.iloc[:0]
 
 
+def join_rows(parts: Sequence[pd.DataFrame], *, ignore_index: bool = True) -> pd.DataFrame:
+    """Return the rows of all parts, with a new index or with theirs. If only one part has rows,
+    return that part itself.
+    """
+    # pandas 2 ignores the dtype of a part without values.
+    filled = [part for part in parts if len(part)] or [*parts[:1]]
+    if len(filled) == 1:
+        return filled[0]
+    for name in LISTS:
+        if len({type(part[name].array) for part in filled if name in part}) > 1:
+            filled = [part.astype({name: object}) if name in part else part for part in filled]
+    return pd.concat(filled, ignore_index=ignore_index)
+
+
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
     """Return the values of a column as Python values, None for a missing one, with a Tag instead of
     each `TagName` in a list.
@@ -283,6 +293,11 @@ def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
         None if is_missing else value
         for value, is_missing in zip(values, missing.tolist(), strict=True)
     ]
+
+
+def copy_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a copy that a later change of the frame does not affect."""
+    return frame.copy(deep=not _COPIES_ON_WRITE)
 
 
 def values_at(
@@ -311,10 +326,8 @@ def list_values(column: pd.Series[Any]) -> list[Any]:
     """Return the values of a column as `column.tolist()` does, but several times as fast for texts,
     integers, and lists of these in Arrow.
     """
-    dtype = column.dtype
-    if isinstance(dtype, pd.ArrowDtype) or (
-        isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-    ):
+    dtype: Any = column.dtype
+    if isinstance(column.array, pd.arrays.ArrowExtensionArray):
         array = pa.array(column.array)
         kind = array.type
         if types.is_list(kind) or types.is_large_list(kind):

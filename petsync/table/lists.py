@@ -19,6 +19,7 @@ import pyarrow.types as types
 
 from petsync.models import Tag, TagName, as_tag
 from petsync.table.columns import LISTS
+from petsync.table.dtypes import text_column
 
 __all__ = [
     "Items",
@@ -46,7 +47,6 @@ __all__ = [
 _TEXT = pa.large_string()
 _FEW_ITEMS = 8
 """The size of a list up to which all pairs of its items are compared."""
-_STR = pd.StringDtype(na_value=np.nan)
 _Objects = npt.NDArray[np.object_]
 _Codes = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.integer[Any]]
@@ -128,10 +128,9 @@ class Items:
         return Items.join([self, added]).take(places)
 
     @property
-    def texts(self) -> pd.api.extensions.ExtensionArray:
+    def texts(self) -> Any:
         """The names or URLs of all lists, one after the other."""
-        texts: pd.api.extensions.ExtensionArray = pd.array(flatten(self.names), dtype=_STR)
-        return texts
+        return text_column(flatten(self.names))
 
     def are_missing(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the missing lists."""

@@ -20,7 +20,8 @@ from petsync.table.arrow import PetTable
 from petsync.table.base import Base, carry_base
 from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
-from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values
+from petsync.table.dtypes import TEXT
+from petsync.table.frame import FEW, ids_of, is_blank, lacks_id, plain_values, texts
 from petsync.table.rules import RULE_PREFIX, RuleResult, SheetRule
 
 __all__ = [
@@ -78,7 +79,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 FINDING_FIELDS = ("address", "row", "column", "severity", "rule", "value", "problem", "suggestion")
-_DTYPES = {name: "int64" if name == "row" else "str" for name in FINDING_FIELDS}
+_DTYPES = {name: np.dtype("int64") if name == "row" else TEXT for name in FINDING_FIELDS}
 
 
 class Findings(pd.DataFrame):
@@ -97,7 +98,7 @@ class Findings(pd.DataFrame):
         columns: Mapping[str, Any] = {
             name: np.fromiter((each.row for each in rows), np.int64, len(rows))
             if name == "row"
-            else pd.array([getattr(each, name) for each in rows], dtype="str")
+            else texts([getattr(each, name) for each in rows])
             for name in FINDING_FIELDS
         }
         return cls(columns)
@@ -115,7 +116,7 @@ class Findings(pd.DataFrame):
         if not (self.columns.is_unique and set(FINDING_FIELDS) <= set(self.columns)):
             return False
         fields = pd.DataFrame(self)[list(FINDING_FIELDS)]
-        return fields.dtypes.map(str).to_dict() == _DTYPES and not fields.isna().any(axis=None)
+        return fields.dtypes.to_dict() == _DTYPES and not fields.isna().any(axis=None)
 
     def __repr__(self) -> str:
         return as_text(self) if self.is_whole else super().__repr__()
@@ -520,10 +521,10 @@ def _change_categories(frame: pd.DataFrame, convert: Callable[[str], str]) -> pd
     column = frame.get("category")
     if not isinstance(column, pd.Series):
         return frame
-    texts = ((position, column.iat[position]) for position in _find_marker_like(column))
+    cells = ((position, column.iat[position]) for position in _find_marker_like(column))
     changed = {
         position: new
-        for position, old in texts
+        for position, old in cells
         if isinstance(old, str) and (new := convert(old)) != old
     }
     if not changed:
@@ -543,11 +544,11 @@ def _find_marker_like(column: pd.Series[Any]) -> Iterable[int]:
             for at, cell in enumerate(plain_values(column.array))
             if cell is not None and (_CLEAR_WORD in cell.lower() or cell == CLEARED)
         ]
-    texts = pa.array(column, from_pandas=True)
+    array = pa.array(column, from_pandas=True)
     # This is several times as fast as case-insensitive matching. The word is ASCII, and no
     # non-ASCII letter changes case to one of its letters.
-    has_word = pc.match_substring(pc.ascii_lower(texts), _CLEAR_WORD)
-    is_suspect = pc.or_(has_word, pc.equal(texts, CLEARED))
+    has_word = pc.match_substring(pc.ascii_lower(array), _CLEAR_WORD)
+    is_suspect = pc.or_(has_word, pc.equal(array, CLEARED))
     positions: list[int] = pc.indices_nonzero(is_suspect).tolist()
     return positions
 

@@ -26,7 +26,7 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
 from petsync.table.arrow import PetTable, table_from_pets
 from petsync.table.columns import COLUMNS, Column
-from petsync.table.frame import frame_from_pets
+from petsync.table.frame import frame_from_pets, texts
 from petsync.table.sheet import Finding, Sheet
 
 replace = msgspec.structs.replace
@@ -239,7 +239,7 @@ def finding(rule: str, row: int, **more: object) -> Finding:
 def sheet_with(*findings: Finding, source: str = "edited.xlsx", tab: str = "Pets") -> Sheet:
     """Return a sheet of two pets with these findings."""
     frame = frame_from_pets([BELLA, TOM])
-    frame["action"] = pd.array(["merge", "merge"], dtype="str")
+    frame["action"] = texts(["merge", "merge"])
     frame.index = pd.Index([2, 3], name="row")
     return Sheet(
         source=source,

@@ -69,6 +69,7 @@ from petsync.table.cells import (
     trim,
 )
 from petsync.table.columns import ACTIONS, CLEARED
+from petsync.table.dtypes import text_column
 from petsync.table.lists import Items, ListArray, shared_tag
 
 __all__ = [
@@ -325,7 +326,7 @@ def validate_texts(
     """
     values, codes = _validate_distinct(column, validate)
     texts = pa.array([*values[:-1], otherwise], pa.large_string()).take(pa.array(codes))
-    return pd.array(texts, dtype=pd.StringDtype(na_value=np.nan))
+    return text_column(texts)
 
 
 def _validate_distinct(
@@ -1418,7 +1419,7 @@ def free_text(column: Column) -> Any:
         texts = null_unless(texts, column.has_value)
     if column.clear.any():
         texts = pc.if_else(pa.array(column.clear), pa.scalar(CLEARED, pa.large_string()), texts)
-    return pd.array(texts, dtype=pd.StringDtype(na_value=np.nan))
+    return text_column(texts)
 
 
 def categories(column: Column, exported: Container[str], marker: str) -> Any:
