@@ -533,6 +533,24 @@ class TestSelect:
         assert few.changes == PLAN.select(ids=[1, 2], fields="name").changes
         assert PLAN.select(query="kind == 'nothing'").changes == ()
 
+    @pytest.mark.parametrize(
+        ("query", "ids"),
+        [("name.str.contains('x')", [1, 4]), ("not name.str.contains('x')", [2, 3]),
+         ("name.str.startswith('Rex') | name.isna()", [1, 3, 4]),
+         ("~name.str.endswith('x')", [2, 3, 4]),
+         ("name.str.match('T|R')", [1, 2, 4]), ("name.str.match(pat='o|R')", [1, 4]),
+         ("name.str.fullmatch('Rex|Tom')", [1, 2]), ("name.str.fullmatch('x|Re', False)", []),
+         ("name.str.contains('x', na=True)", [1, 3, 4]), ("name.str.startswith('T', True)", [2, 3]),
+         ("name.str.contains('X', False, 0, True)", [1, 3, 4]), ("name != 'Tom'", [1, 3, 4])],
+    )  # fmt: skip
+    def test_a_query_reads_texts_the_same_with_each_pandas(
+        self, query: str, ids: list[int]
+    ) -> None:
+        """A pet without a name matches no text, and alternatives match as a whole."""
+        pets = [Pet(id=n, name=name) for n, name in enumerate(("Rex", "Tom", None, "Rexy"), 1)]
+        plan = plan_of(pets, sheet_saying(*({"id": pet.id, "status": "sold"} for pet in pets)))
+        assert [each.pet_id for each in plan.select(query=query).changes] == ids
+
     def test_all_that_is_asked_must_hold(self) -> None:
         """Several filters must all match."""
         part = PLAN.select(ids=[1, 2], actions="update", fields=["name", "status"])

@@ -55,6 +55,7 @@ from petsync.plan.options import SEND_SHEET, PlanOptions, Side
 from petsync.plan.rounds import NEW_ID, Counts, Difference, SheetChange
 from petsync.table.base import Base, SourceRow
 from petsync.table.columns import COLUMNS, Column
+from petsync.table.dtypes import typed_frame
 from petsync.table.sheet import Correction, cell_address
 
 __all__ = [
@@ -668,6 +669,8 @@ _CALLS = (
 )
 """The methods of columns that a query may call."""
 _METHODS = frozenset(part for call in _CALLS for part in call.split("."))
+_NA_POSITIONS = {"contains": 3, "startswith": 1, "endswith": 1, "match": 3, "fullmatch": 3}
+"""The position of the argument `na`, by the name of the method."""
 _NODES = (
     *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.expr_context, ast.keyword),
     *(ast.BoolOp, ast.boolop, ast.Compare, ast.cmpop),
@@ -684,10 +687,8 @@ def frame_of(changes: Sequence[Change], address: Address) -> pd.DataFrame:
 
     Its columns are source, kind, id, name, column, before and after.
     """
-    # Use dtype object first: if an id is missing, pandas would convert the ids to floats.
     rows = [row for change in changes for row in _selectable_rows(change, address)]
-    frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
-    return frame.astype({"id": "Int64"}).infer_objects()
+    return typed_frame(rows, _NAMES)
 
 
 def select_changes(
@@ -818,6 +819,7 @@ def _check_query(query: str) -> str:
         no_variables = "; a query reads no variables (@)" if "@" in query else ""
         raise ValueError(f"{error.msg}{no_variables}") from None
     for node in ast.walk(tree):
+        _unify_match(node)
         match node:
             case ast.Name(name):
                 is_known = name in _NAMES
@@ -830,6 +832,20 @@ def _check_query(query: str) -> str:
         if not is_known:
             raise ValueError(f"it uses `{ast.unparse(node)}`")
     return ast.unparse(tree)
+
+
+def _unify_match(node: ast.AST) -> None:
+    """Change a call that searches texts so that no version of pandas reads it otherwise: a missing
+    text never matches, and a pattern of alternatives is matched as a whole.
+    """
+    match node:
+        case ast.Call(ast.Attribute(attr=name), args, keywords) if name in _NA_POSITIONS:
+            if len(args) <= _NA_POSITIONS[name] and all(each.arg != "na" for each in keywords):
+                keywords.append(ast.keyword("na", ast.Constant(value=False)))
+            patterns = [*args[:1], *(each.value for each in keywords if each.arg == "pat")]
+            for pattern in patterns if name in ("match", "fullmatch") else ():
+                if isinstance(pattern, ast.Constant) and isinstance(pattern.value, str):
+                    pattern.value = f"(?:{pattern.value})"
 
 
 def _whole_numbers(given: Iterable[int] | int, name: str) -> list[int]:
@@ -1453,13 +1469,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         do about it. A field in conflict is a row with the values of the store and of the sheet; a
         conflict or an error that keeps a whole row back is one row with a blank column.
         """
-        frame = frame_of(self.changes, self.address)
         if not with_held:
-            return frame
-        held = pd.DataFrame([*self._held_rows()], columns=[*_NAMES, "outcome", "message"])
-        planned = frame.assign(outcome="planned", message="")
-        joined = pd.concat([planned.astype(object), held.astype(object)], ignore_index=True)
-        return joined.astype({"id": "Int64"}).infer_objects()
+            return frame_of(self.changes, self.address)
+        planned = (
+            (*row, "planned", "")
+            for change in self.changes
+            for row in _selectable_rows(change, self.address)
+        )
+        return typed_frame([*planned, *self._held_rows()], [*_NAMES, "outcome", "message"])
 
     def _held_rows(self) -> Iterator[tuple[object, ...]]:
         """Yield the rows of `to_frame` for what the plan does not send."""
