@@ -47,6 +47,7 @@ from petsync.table.frame import (
     has_id_in,
     ids_of,
     is_blank,
+    join_rows,
     lacks_id,
     mask_rows,
     pets_at,
@@ -304,8 +305,7 @@ class RowComparison:
         ]
         if old is not None:
             parts.append(self._select_one_sided(snapshot, old, elsewhere))
-        filled = [part for part in parts if len(part)] or parts[:1]
-        frame = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
+        frame = join_rows(parts)
         known = frozenset[str]() if old is None or old.columns is None else old.columns
         missing = known - self.filled_columns - {"id"}
         renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
@@ -806,8 +806,7 @@ def with_sent_changes(snapshot: Snapshot, report: Report) -> Snapshot:
         )
     rest = select(snapshot.rows, ~has_id_in(snapshot.rows, pets))
     there = rows_from_pets([pet for pet in pets.values() if pet is not None])
-    frame = pd.concat([rest, there], ignore_index=True) if len(there) else rest
-    frame = frame.sort_values("id", kind="stable", ignore_index=True)
+    frame = join_rows([rest, there]).sort_values("id", kind="stable", ignore_index=True)
     whole = None if snapshot.whole is None else with_sent_changes(snapshot.whole, report)
     return replace(snapshot, pets=PetTable(frame=frame), whole=whole)
 

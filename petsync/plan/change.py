@@ -25,7 +25,7 @@ from petsync.plan.guard import Refusal
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base, base_of_frame, carry_base
 from petsync.table.columns import Column
-from petsync.table.frame import has_id_in, ids_of
+from petsync.table.frame import has_id_in, ids_of, join_rows
 
 __all__ = [
     "Add",
@@ -490,7 +490,7 @@ class Snapshot:
         is_other = ~has_id_in(self.rows, ids_of(self.whole.rows))
         if not is_other.any():
             return self.whole.rows
-        return pd.concat([self.whole.rows, self.rows[is_other]])
+        return join_rows([self.whole.rows, self.rows[is_other]])
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -73,6 +73,7 @@ from petsync.table.frame import (
     has_id_in,
     ids_of,
     is_blank,
+    join_rows,
     lacks_id,
     mask_rows,
     pets_at,
@@ -249,8 +250,7 @@ def _find_misplaced(
     before = pets
     if base is not None:
         new = select(pets, match.positions(pets["id"].array, base.rows) < 0)
-        parts = [part for part in (base.sheet_rows, new) if len(part)]
-        before = pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [pets])[0]
+        before = join_rows([base.sheet_rows, new])
     taken_ids = {*ids_of(sheet.rows), *sheet.blocked_ids}
     unnamed = pets if base is None else base.sheet_rows
     unnamed_twins = _find_others(

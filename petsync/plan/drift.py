@@ -11,7 +11,7 @@ import pandas as pd
 from petsync._display import count
 from petsync.plan.change import Change
 from petsync.table.arrow import rows_from_pets
-from petsync.table.frame import has_id_in, ids_of, select
+from petsync.table.frame import has_id_in, ids_of, join_rows, select
 from petsync.table.rules import SheetRule, describe
 from petsync.table.violations import columns_of_frame, evaluate
 
@@ -59,7 +59,7 @@ def _apply(pets: pd.DataFrame, changes: Collection[Change]) -> pd.DataFrame:
     changed = {each.pet_id for each in changes if each.before is not None}
     new = [each.after for each in changes if each.after is not None]
     kept = select(pets, ~has_id_in(pets, changed))
-    return pd.concat([kept, rows_from_pets(new)], ignore_index=True) if new else kept
+    return join_rows([kept, rows_from_pets(new)])
 
 
 def iter_drift_notes(

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import pandas as pd
 
 from petsync._files import real_path
 from petsync._sync import start
@@ -83,6 +82,7 @@ from petsync.table.frame import (
     has_action,
     has_id_in,
     ids_of,
+    join_rows,
     lacks_id,
     pets_at,
     pets_from_frame,
@@ -983,7 +983,7 @@ def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
     pets = [pet for pet in pets if pet.id not in there]
     if not pets:
         return snapshot
-    frame = pd.concat([snapshot.rows, rows_from_pets(pets)], ignore_index=True)
+    frame = join_rows([snapshot.rows, rows_from_pets(pets)])
     frame = frame.sort_values("id", kind="stable", ignore_index=True)
     return replace(snapshot, pets=PetTable(frame=frame))
 

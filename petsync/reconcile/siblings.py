@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
-
 from petsync.config.model import Job
 from petsync.errors import PetsyncError
 from petsync.models import Pet
@@ -47,6 +45,7 @@ from petsync.table.frame import (
     frame_from_pets,
     has_id_in,
     ids_of,
+    join_rows,
     lacks_id,
     pets_at,
     pets_from_frame,
@@ -502,8 +501,8 @@ def with_siblings(
         return start
     count = sum(map(len, parts))
     first = base or replace(parts[0].without(parts[0].ids), taken_at=context.round.started)
-    frames = [each.rows for each in (first, *parts) if len(each)]
-    frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
+    frame = join_rows([each.rows for each in (first, *parts)])
+    frame = frame.sort_values("id", kind="stable", ignore_index=True)
     sheet_pets = {
         pet_id: pet for each in (*parts, first) for pet_id, pet in each.sheet_pets.items()
     }

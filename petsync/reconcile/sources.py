@@ -31,7 +31,7 @@ from petsync.store import Store, store_of
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base
 from petsync.table.columns import Column
-from petsync.table.frame import has_action, has_id_in, lacks_id, select
+from petsync.table.frame import has_action, has_id_in, join_rows, lacks_id, select
 from petsync.table.sheet import Finding, Sheet
 
 if TYPE_CHECKING:
@@ -263,9 +263,10 @@ class Folder:
         if not frames:
             return sheet
         last = int(own.index.max()) if len(own) else 0
-        moved = pd.concat(frames)
-        moved.index = pd.RangeIndex(last + 1, last + 1 + len(moved), name=own.index.name)
-        return sheet.with_rows(pd.concat([own, moved]))
+        moved = join_rows(frames)
+        numbers = pd.RangeIndex(last + 1, last + 1 + len(moved), name=own.index.name)
+        rows = join_rows([own, moved.set_axis(numbers)], ignore_index=False)
+        return sheet.with_rows(rows)
 
     @property
     def has_new_rows(self) -> bool:

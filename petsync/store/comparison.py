@@ -59,7 +59,7 @@ from petsync.plan.uploads import (
 from petsync.store.runs import RunHistory, is_same_file
 from petsync.table.arrow import ArrowTable, rows_from_pets
 from petsync.table.base import SourceRow
-from petsync.table.frame import has_action, ids_of, unique_texts
+from petsync.table.frame import has_action, ids_of, join_rows, unique_texts
 from petsync.table.options import ReadKeywords
 from petsync.table.rules import SheetRule
 from petsync.table.sheet import Sheet, blocked_rows_of
@@ -435,8 +435,7 @@ class SheetComparer:
         if usual <= {*now.coverage.statuses, *failed}:
             return replace(now, whole=now) if usual & failed else now
         others = rows_from_pets([each for each in found.values() if isinstance(each, Pet)])
-        known = pd.concat([now.rows, others]) if len(others) else now.rows
-        vocabulary = Vocabulary(known, now.usage)
+        vocabulary = Vocabulary(join_rows([now.rows, others]), now.usage)
         is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, vocabulary)
         return replace(now, whole=await self.snapshot()) if is_incomplete else now
 

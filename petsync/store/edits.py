@@ -22,7 +22,7 @@ from petsync.plan.plan import Plan
 from petsync.table.arrow import PetTable, rows_from_pets
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
-from petsync.table.frame import frame_from_pets, unique_texts
+from petsync.table.frame import frame_from_pets, join_rows, unique_texts
 from petsync.table.lists import as_items
 from petsync.table.rules import SheetRule, describe
 from petsync.table.sheet import Sheet
@@ -162,7 +162,7 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
 def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
     """Return the snapshot with this current pet instead of its earlier state."""
     others = snapshot.rows[snapshot.rows["id"] != pet.id]
-    frame = pd.concat([others, rows_from_pets([pet])], ignore_index=True)
+    frame = join_rows([others, rows_from_pets([pet])])
     frame = frame.sort_values("id", kind="stable", ignore_index=True)
     return replace(snapshot, pets=PetTable(frame=frame))
 
