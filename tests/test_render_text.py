@@ -250,6 +250,14 @@ def test_a_snapshot_names_few_statuses() -> None:
     assert "(other statuses)" in text
 
 
+def test_equally_frequent_statuses_are_in_the_order_of_the_pets() -> None:
+    """Statuses with the same number of pets are shown in the order of their first pets."""
+    pets = [Pet(id=n, status=status) for n, status in enumerate("fagccg")]
+    lines = [line.split() for line in snapshot_text(small_snapshot(*pets)).splitlines()]
+    counted = [tuple(line) for line in lines if len(line) == 2 and line[1] in "fagc"]
+    assert counted == [("2", "g"), ("2", "c"), ("1", "f"), ("1", "a")]
+
+
 @pytest.mark.parametrize(
     ("plan", "text"),
     [

@@ -255,7 +255,8 @@ def _status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
     """Return the number of pets with each status, the most frequent first; the rare statuses are
     combined.
     """
-    counts = snapshot.rows["status"].value_counts(dropna=False)
+    counts = snapshot.rows["status"].value_counts(sort=False, dropna=False)
+    counts = counts.sort_values(ascending=False, kind="stable")
     pairs = [(_status_words(status), int(total)) for status, total in counts.items()]
     rest = sum(total for _, total in pairs[_STATUSES:])
     return [*pairs[:_STATUSES], *([("(other statuses)", rest)] if rest else [])]
