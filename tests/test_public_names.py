@@ -110,6 +110,22 @@ def test_import_is_cheap(statement: str) -> None:
     assert not [name for name in _HEAVY if name in loaded]
 
 
+@pytest.mark.slow
+def test_the_options_of_pandas_stay_the_users() -> None:
+    """No part of petsync changes an option of pandas when it is imported."""
+    code = (
+        "import pandas, pkgutil, importlib, petsync\n"
+        "read = lambda: pandas.describe_option('', _print_desc=False)\n"
+        "before = read()\n"
+        "assert 'copy_on_write' in before\n"
+        "for each in pkgutil.walk_packages(petsync.__path__, 'petsync.'):\n"
+        "    if not each.name.endswith('__main__'):\n"
+        "        importlib.import_module(each.name)\n"
+        "assert read() == before\n"
+    )
+    _python(code)
+
+
 def test_a_comparison_of_files_imports_nothing_of_a_store() -> None:
     """Who compares two CSV files does not wait for clients, event loops, plans and runs."""
     code = (
