@@ -838,6 +838,33 @@ def test_a_row_that_may_be_an_added_one_stays_in_doubt(pair: Desk, other: str) -
     assert only_conflict(pair.plan()).pet_id == pair.pet("Newby").id
 
 
+def test_a_renamed_row_in_conflict_keeps_its_pet_if_another_row_gets_its_old_name(
+    desk: Desk,
+) -> None:
+    """If a row was renamed and is in conflict, and then another row gets its old name, the plan
+    asks about both: no pet is added again, and none gets the values of another.
+    """
+    mia: Row = {"name": "Mia", "status": "sold", "tags": "b", "photo_urls": "https://a/0"}
+    tom: Row = {"name": "Tom", "status": "sold", "tags": "b", "photo_urls": "https://a/1"}
+    new: Row = {"name": "Mia", "status": "sold", "tags": "a", "photo_urls": "https://a/2"}
+    desk.csv(mia)
+    desk.apply()
+    desk.csv(tom, mia)
+    desk.apply()
+    pets = {desk.pet("Mia").id, desk.pet("Tom").id}
+    mia, tom = {**mia, "status": "pending"}, {**tom, "name": "Bo"}
+    desk.csv(new, tom, mia)
+    desk.apply()
+    tom["tags"], new["status"] = "c", "pending"
+    desk.csv(tom, new, mia)
+    desk.apply()
+    desk.csv(new, {**mia, "name": "Tom"}, tom)
+    plan = desk.plan()
+    assert not plan.changes
+    assert [each.row for each in plan.conflicts] == [3, 4]
+    assert {each.pet_id for each in plan.conflicts} <= pets
+
+
 @pytest.mark.parametrize("way", ["id", "add-another", "removed"])
 def test_rows_that_may_be_one_pet_stay_in_doubt_after_a_run(desk: Desk, way: str) -> None:
     """A run between two plans does not decide which of two rows is the pet's: the renamed one in

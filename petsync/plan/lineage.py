@@ -1422,22 +1422,28 @@ def _match_conflict_rows(
 
     Each of them may still belong to any of its possible pets, whatever was edited. A match by
     place, without the name, becomes a doubt in two cases: the row may be one of these rows, or one
-    of these rows may belong to the same pet. The conflict is resolved if a row with the id of one
-    of the possible pets has the record's values: `numbered` has the contents of these rows.
+    of these rows may belong to the same pet. So does a match of an edited row by its name, if a row
+    in conflict about this pet still has its own name. The conflict is resolved if a row with the id
+    of one of the possible pets has the record's values: `numbered` has the contents of these rows.
     """
     certain = {
         match.record.identity: row for row, match in found.items() if match.kind == "certain"
     }
     lines_of = {line.row: line for line in lines}
-    placed = {
-        identity: row
-        for identity, row in certain.items()
-        if found[row].is_edited and not any(_compare_names(found[row].record, lines_of[row]))
-    }
     own_files = [file for file in files if file.trust != "any"]
     untouched = _find_untouched(lines, own_files, found)
     contested = _find_contested(lines, own_files)
     contested |= {identity for identity, row in certain.items() if row in untouched}
+    claimed = _find_claimed(lines, own_files, found)
+    placed = {
+        identity: row
+        for identity, row in certain.items()
+        if found[row].is_edited
+        and (
+            claimed.get(identity, row) != row
+            or not any(_compare_names(found[row].record, lines_of[row]))
+        )
+    }
     there = {*order.ids, *(certain.keys() - placed.keys() - contested)}
     known = {each.identity: each for file in reversed([*files]) for each in file.records}
     may_be: defaultdict[int, dict[Identity, RowRecord]] = defaultdict(dict)
@@ -1504,6 +1510,27 @@ def _find_untouched(
                 and max(match.record.run_started, match.record.at) < newest
             }
     return untouched
+
+
+def _find_claimed(
+    lines: Iterable[_Line], files: Iterable[_File], found: Mapping[int, Match]
+) -> dict[Identity, int]:
+    """Return the pets to which rows in conflict may belong, each with a row that still has the name
+    of such a row, and is not matched with another pet.
+    """
+    matched = {row for row, each in found.items() if each.kind == "certain" and not is_free(each)}
+    open_rows = {
+        _name(line): line.row
+        for line in lines
+        if line.action != "add-another" and line.row not in matched
+    }
+    return {
+        identity: open_rows[_name(record)]
+        for file in files
+        for record in file.conflicts
+        if _name(record) and _name(record) in open_rows
+        for identity in record.may_be
+    }
 
 
 def _find_contested(lines: Iterable[_Line], files: Iterable[_File]) -> set[Identity]:
