@@ -149,9 +149,13 @@ class RateLimitedError(ApiError):
 
 
 class ServiceError(ApiError):
-    """The service failed (5xx). `retry_after` is in seconds, or None."""
+    """The service failed (5xx). `retry_after` is in seconds, or None.
+
+    `is_page` is true if the response is a page or a plain text, which a gateway may have written.
+    """
 
     retry_after: float | None = None
+    is_page = False
 
 
 class TransportError(ApiError, ConnectionError):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx
@@ -132,6 +133,42 @@ def test_a_lost_change_is_settled_and_undone_although_the_service_fails_next(
             assert settled.outcome == "applied"
             store.apply(store.undo("last"))
         assert service.pets() == SHOP
+
+
+class Gateway(httpx.AsyncBaseTransport):
+    """Answers the first add with 503 and a plain text, as Envoy does, before the service makes
+    it.
+    """
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner, self._adds = inner, list[asyncio.Task[None]]()
+        self.has_added = Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method != "POST" or self._adds:
+            return await self._inner.handle_async_request(request)
+        self._adds.append(asyncio.create_task(self._add_later(request)))
+        text = "upstream connect error or disconnect/reset before headers"
+        return httpx.Response(503, text=text, request=request)
+
+    async def _add_later(self, request: httpx.Request) -> None:
+        await asyncio.sleep(0.2)
+        await self._inner.handle_async_request(request)
+        self.has_added.set()
+
+
+def test_an_add_after_the_text_of_a_gateway_is_waited_for(tmp_path: Path) -> None:
+    """A 503 with a plain text may be a gateway's: the service may still add the pet, so petsync
+    looks for it before it sends the add again.
+    """
+    with FakeService(SHOP) as service:
+        gateway = Gateway(service.transport)
+        with service.connect(state=tmp_path, transport=gateway) as store:
+            plan = store.plan(pd.DataFrame([{"name": "Zoe", "status": "sold"}]))
+            report = store.apply(plan, settle=1)
+            assert gateway.has_added.wait(60)
+        assert report.to_frame()["outcome"].tolist() == ["applied"]
+        assert [pet.name for pet in service.pets()].count("Zoe") == 1
 
 
 @pytest.mark.parametrize("profile", ["standard", "live"])

@@ -1366,10 +1366,11 @@ def _fits_form(change: Change, wanted: Pet) -> bool:
 
 def _is_of_service(error: ApiError) -> bool:
     """Return true if the service itself responded with the error: it then no longer processes the
-    request. A 503 without a message and without Retry-After may be the page of a gateway.
+    request. A 503 without a message of the service and without Retry-After may be one of a gateway.
     """
     if isinstance(error, ServiceError) and error.status == 503:
-        return bool(error.service_message) or error.retry_after is not None
+        is_message = bool(error.service_message) and not error.is_page
+        return is_message or error.retry_after is not None
     return (error.status or 0) >= 400 and error.status not in _GATEWAY_STATUSES
 
 

@@ -579,7 +579,9 @@ def error_for(
     from `now`.
     """
     # Mask before the line breaks are removed: they help to recognise base64 that has several lines.
-    message_text = " ".join(masked(_message(response)).split())[:300]
+    answer = _read_message(response)
+    text = _read_text(response) if answer is None else answer
+    message_text = " ".join(masked(text).split())[:300]
     subject = "" if request.pet_id is None else f" of pet {request.pet_id}"
     message = f"{request.operation}{subject}: {response.status} {message_text}".rstrip()
     kind = _error_type(response.status)
@@ -594,6 +596,8 @@ def error_for(
         may_have_happened=response.status >= 500 or is_ambiguous,
         hint=_hint(response.status, request),
     )
+    if isinstance(error, errors.ServiceError):
+        error.is_page = answer is None
     if isinstance(error, errors.RateLimitedError | errors.ServiceError):
         service_now = _parse_date(response.headers.get("date", "")) or now
         error.retry_after = retry_after(response.headers.get("retry-after", ""), service_now)
@@ -652,10 +656,8 @@ def _error_type(status: int) -> type[errors.ApiError]:
     }.get(status, errors.ResponseError)
 
 
-def _message(response: Response) -> str:
-    """Return the message of the ApiResponse in the body. If the body is something else, return it
-    as text, unless it is HTML.
-    """
+def _read_message(response: Response) -> str | None:
+    """Return the message of the ApiResponse in the body; None if the body is something else."""
     try:
         if response.media.endswith("json"):
             return json.decode_api_response(response.body).message or ""
@@ -663,9 +665,12 @@ def _message(response: Response) -> str:
             return xml.decode_api_response(response.body).message or ""
     except errors.ResponseError:
         pass
-    if response.media.endswith("html"):
-        return ""
-    return response.body.decode("utf-8", "replace")
+    return None
+
+
+def _read_text(response: Response) -> str:
+    """Return the body as text, unless it is HTML."""
+    return "" if response.media.endswith("html") else response.body.decode("utf-8", "replace")
 
 
 # Traffic: the statistics of the requests to a service.
