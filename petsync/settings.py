@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from petsync._files import is_file, read_regular
@@ -37,7 +37,7 @@ __all__ = [
     "expand_variables",
     "find_nearest",
     "hide_userinfo",
-    "is_same",
+    "is_same_address",
     "mask_before_at",
     "read_file",
     "resolve",
@@ -320,15 +320,28 @@ def without_scheme(token: str) -> str:
     return re.sub(r"(?i)^bearer\s+", "", token.strip())
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same_address(one: str, other: str) -> bool:
     """Return true if two addresses belong to the same service."""
-    return _normalize_url(one) == _normalize_url(other)
+    return place_of(one) == place_of(other)
 
 
-def _normalize_url(url: str) -> tuple[str, str]:
-    scheme, _, rest = url.strip().partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host}".casefold(), (slash + path).rstrip("/")
+class Place(NamedTuple):
+    """A service's address in parts, with the host in lower case and the usual port added."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+
+
+def place_of(url: str) -> Place:
+    """Return the parts of an address. One that cannot be parsed is all host."""
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return Place("", url, None, "")
+    return Place(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
 
 
 def checked_encoding(name: str) -> str:

@@ -337,6 +337,10 @@ MISTAKES = (
             other('mode = "push"\nsheet = "a.csv"')
             + '[jobs.again]\nmode = "push"\nsheet = "a.csv"', 7, "jobs.again.sheet",
             "sends the same sheet", "Remove one of the two", whole=True, schema=False),
+    Mistake("the same twice, and the address is written in two ways",
+            other('mode = "push"\nsheet = "a.csv"') + '[jobs.again]\nmode = "push"\n'
+            'sheet = "a.csv"\nurl = "https://Shop.example:443/v2/"', 7, "jobs.again.sheet",
+            "sends the same sheet", "Remove one of the two", whole=True, schema=False),
     Mistake("jobs that lead against one another",
             'delete_missing = true\n[jobs.new]\nmode = "push"\nsheet = "new.csv"', 8,
             "jobs.new.mode", "adds again", "statuses, tags", schema=False),

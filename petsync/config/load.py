@@ -51,7 +51,7 @@ from petsync.settings import (
     describe_sign_in,
     find_nearest,
     hide_userinfo,
-    is_same,
+    is_same_address,
     read_file,
 )
 from petsync.table.rules import merge_rules
@@ -179,7 +179,7 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
         reader.names = None
     file = reader.read(ConfigurationFile, document.raw)
     own = _from_environ(reader, environ)
-    is_own = bool(file.url) and is_same(file.url, own.get("url", file.url))
+    is_own = bool(file.url) and is_same_address(file.url, own.get("url", file.url))
     replaced_url = ""
     if environ.get("PETSYNC_URL") and not is_own:
         replaced_url = as_written(hide_userinfo(file.url or ""), reader.in_addresses)
@@ -649,7 +649,7 @@ def _check_same_pets(first: _Draft, second: _Draft) -> Iterator[ConfigMistake]:
 
 
 def _same_store(first: _Draft, second: _Draft) -> bool:
-    return first.job.url == second.job.url
+    return is_same_address(first.job.url, second.job.url)
 
 
 def _overlap(first: _Draft, second: _Draft) -> bool:

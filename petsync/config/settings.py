@@ -25,7 +25,7 @@ from petsync.settings import (
     describe_sign_in,
     expand_variables,
     hide_userinfo,
-    is_same,
+    is_same_address,
     resolve,
 )
 from petsync.trust import allowed_names, is_confirmed, names_in
@@ -72,7 +72,7 @@ def _read_file(
     found = read_top(reader, {k: v for k, v in document.raw.items() if k not in explicit})
     refuse(document, reader, reader.found)
     own = hide_userinfo(found.get("url") or _own_url(document.raw, environ))
-    if own is None or not is_same(own, explicit.get("url", own)):
+    if own is None or not is_same_address(own, explicit.get("url", own)):
         found = {key: value for key, value in found.items() if key not in OF_THE_URL}
     says_where = "url" not in explicit or bool(found.keys() & OF_THE_URL)
     if not confirmed and own is not None and says_where:
@@ -84,7 +84,7 @@ def _read_file(
             "state=…).",
         )
     found["job_sign_ins"] = read_job_sign_ins(document, environ, is_confirmed=confirmed)
-    replaced = own if own is not None and not is_same(own, explicit.get("url", own)) else ""
+    replaced = own if own is not None and not is_same_address(own, explicit.get("url", own)) else ""
     return {
         **found,
         "replaced_url": as_written(replaced, reader.shown),

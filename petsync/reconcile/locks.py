@@ -12,33 +12,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from petsync._files import make_private_folder
 from petsync.errors import LockedError, PetsyncError
 from petsync.reconcile.state import StatePaths
+from petsync.settings import place_of
 
-__all__ = ["Place", "find_store_lock", "lock_job", "lock_store", "place_of"]
-
-
-# Places: normalized URLs, to compare stores.
-
-
-class Place(NamedTuple):
-    """A store's URL in parts, with the host in lower case and the default port added."""
-
-    scheme: str
-    host: str
-    port: int | None
-    path: str
-
-
-def place_of(url: str) -> Place:
-    """Return the parts of a store's URL, normalized."""
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return Place(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+__all__ = ["find_store_lock", "lock_job", "lock_store"]
 
 
 # The user's folder for locks on this machine, which jobs with different state folders share.

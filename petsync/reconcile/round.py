@@ -64,7 +64,6 @@ from petsync.reconcile.start import (
     compare_sides,
     find_base_of_parts,
     find_start,
-    is_same_address,
     must_have_ids,
     note_former_names,
     note_worksheets,
@@ -83,6 +82,7 @@ from petsync.reconcile.state import (
     is_final,
     mark_of,
 )
+from petsync.settings import is_same_address
 from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.table.base import Base

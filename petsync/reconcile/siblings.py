@@ -25,7 +25,6 @@ from petsync.reconcile.start import (
     RoundStart,
     SheetStateFiles,
     is_before,
-    is_same_address,
     with_lost,
     with_unsure,
 )
@@ -38,6 +37,7 @@ from petsync.reconcile.state import (
     find_reverted,
     find_written_cells,
 )
+from petsync.settings import is_same_address
 from petsync.store import Store
 from petsync.table.arrow import PetTable
 from petsync.table.base import Base

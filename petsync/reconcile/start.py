@@ -35,7 +35,6 @@ from petsync.plan.report import PastRun, Report, Result, find_undoing_runs
 from petsync.plan.rounds import Difference
 from petsync.reconcile.compare import Comparer, Comparison
 from petsync.reconcile.context import RoundContext
-from petsync.reconcile.locks import place_of
 from petsync.reconcile.sources import Folder
 from petsync.reconcile.state import (
     BaseFile,
@@ -67,6 +66,7 @@ from petsync.reconcile.state import (
     mark_of_release,
     report_of,
 )
+from petsync.settings import is_same_address
 from petsync.store import Store
 from petsync.store.runs import OutputRequest, Outputs
 from petsync.table.base import Base
@@ -90,7 +90,6 @@ __all__ = [
     "find_base_of_parts",
     "find_start",
     "is_before",
-    "is_same_address",
     "must_have_ids",
     "note_former_names",
     "note_worksheets",
@@ -1189,11 +1188,6 @@ def _require_pets(base: Base, service: Store) -> None:
             hint="Nothing was changed. Set the job's store to the one of the sheet. To use another "
             "store, give it a sheet and a job of its own.",
         )
-
-
-def is_same_address(one: str, other: str) -> bool:
-    """Return true if both addresses are the same, regardless of spelling."""
-    return place_of(one) == place_of(other)
 
 
 def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:

@@ -39,7 +39,7 @@ from petsync.settings import (
     Settings,
     as_written,
     hide_userinfo,
-    is_same,
+    is_same_address,
     resolve,
 )
 from petsync.store.async_store import AsyncStore
@@ -308,7 +308,7 @@ def _credentials_of_job(settings: Settings) -> Credentials:
     """Return the own sign-in of the jobs at this service. It is empty if there is none, if it
     cannot be used, or if the jobs sign in in different ways; then its hint says what to do.
     """
-    own = [each for each in settings.job_sign_ins if is_same(each.url, settings.url or "")]
+    own = [each for each in settings.job_sign_ins if is_same_address(each.url, settings.url or "")]
     if not own:
         return auths.none()
     can_use_all = all(each.values for each in own)
