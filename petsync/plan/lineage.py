@@ -1439,10 +1439,7 @@ def _match_conflict_rows(
         identity: row
         for identity, row in certain.items()
         if found[row].is_edited
-        and (
-            claimed.get(identity, row) != row
-            or not any(_compare_names(found[row].record, lines_of[row]))
-        )
+        and (identity in claimed or not any(_compare_names(found[row].record, lines_of[row])))
     }
     there = {*order.ids, *(certain.keys() - placed.keys() - contested)}
     known = {each.identity: each for file in reversed([*files]) for each in file.records}
@@ -1514,21 +1511,19 @@ def _find_untouched(
 
 def _find_claimed(
     lines: Iterable[_Line], files: Iterable[_File], found: Mapping[int, Match]
-) -> dict[Identity, int]:
-    """Return the pets to which rows in conflict may belong, each with a row that still has the name
-    of such a row, and is not matched with another pet.
+) -> set[Identity]:
+    """Return the pets to which rows in conflict may belong, if a row without a certain match still
+    has the name of such a row.
     """
     matched = {row for row, each in found.items() if each.kind == "certain" and not is_free(each)}
-    open_rows = {
-        _name(line): line.row
-        for line in lines
-        if line.action != "add-another" and line.row not in matched
-    }
+    names = {
+        _name(line) for line in lines if line.action != "add-another" and line.row not in matched
+    } - {""}
     return {
-        identity: open_rows[_name(record)]
+        identity
         for file in files
         for record in file.conflicts
-        if _name(record) and _name(record) in open_rows
+        if _name(record) in names
         for identity in record.may_be
     }
 
