@@ -540,6 +540,7 @@ class TestSelect:
          ("~name.str.endswith('x')", [2, 3, 4]),
          ("name.str.match('T|R')", [1, 2, 4]), ("name.str.match(pat='o|R')", [1, 4]),
          ("name.str.fullmatch('Rex|Tom')", [1, 2]), ("name.str.fullmatch('x|Re', False)", []),
+         ("name.str.fullmatch('(?i)rex')", [1]), ("name.str.match('(?i)T|r')", [1, 2, 4]),
          ("name.str.contains('x', na=True)", [1, 3, 4]), ("name.str.startswith('T', True)", [2, 3]),
          ("name.str.contains('X', False, 0, True)", [1, 3, 4]), ("name != 'Tom'", [1, 3, 4])],
     )  # fmt: skip

@@ -844,8 +844,9 @@ def _unify_match(node: ast.AST) -> None:
                 keywords.append(ast.keyword("na", ast.Constant(value=False)))
             patterns = [*args[:1], *(each.value for each in keywords if each.arg == "pat")]
             for pattern in patterns if name in ("match", "fullmatch") else ():
-                if isinstance(pattern, ast.Constant) and isinstance(pattern.value, str):
-                    pattern.value = f"(?:{pattern.value})"
+                match pattern:
+                    case ast.Constant(str(text)) if "|" in text:
+                        pattern.value = f"(?:{text})"
 
 
 def _whole_numbers(given: Iterable[int] | int, name: str) -> list[int]:
