@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -715,6 +714,7 @@ def test_a_column_that_the_file_lacks_cannot_be_filled(store: ps.Store, tmp_path
         assert len(store.plan(sheet.frame).changes) == 1
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_rows_and_columns_removed_from_a_frame_are_not_planned(
     store: ps.Store, export: Path
 ) -> None:
@@ -722,9 +722,7 @@ def test_rows_and_columns_removed_from_a_frame_are_not_planned(
     sheet = read_sheet(export)
     rows = sheet.frame.index[:3]
     sheet.frame.loc[rows, ["name", "status"]] = ["Changed", "sold"]
-    with warnings.catch_warnings():  # of pandas 3
-        warnings.filterwarnings("ignore", "The inplace keyword", DeprecationWarning)
-        sheet.frame.drop(index=rows[0], inplace=True)
+    sheet.frame.drop(index=rows[0], inplace=True)
     sheet.frame.pop("status")
     plan = store.plan(sheet)
     assert [(each.row, each.fields) for each in plan.changes] == [(n, ("name",)) for n in rows[1:]]
