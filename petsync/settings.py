@@ -39,6 +39,7 @@ __all__ = [
     "hide_userinfo",
     "is_same_address",
     "mask_before_at",
+    "place_of",
     "read_file",
     "resolve",
     "without_scheme",
